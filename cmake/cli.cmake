@@ -1,0 +1,14 @@
+# The laboratory (selftest, benches, limits; never installed) and the tern command.
+find_package(CLI11 REQUIRED)
+find_package(spdlog REQUIRED)
+
+file(GLOB_RECURSE lab_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/lab/*.cpp
+     ${PROJECT_SOURCE_DIR}/src/ops/bench.cpp ${PROJECT_SOURCE_DIR}/src/ops/selftest.cpp)
+list(FILTER lab_sources EXCLUDE REGEX "/test\\.cpp$|_test\\.cpp$")
+add_library(tern_lab STATIC ${lab_sources})
+target_link_libraries(tern_lab PUBLIC tern_internal)
+
+file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/cli/*.cpp)
+add_executable(tern_cli ${cli_sources})
+set_target_properties(tern_cli PROPERTIES OUTPUT_NAME tern RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+target_link_libraries(tern_cli PRIVATE tern_lab CLI11::CLI11 spdlog::spdlog_header_only)

@@ -1,0 +1,26 @@
+# What the build needs from the system. Headers only: fmt, nlohmann-json, xxhash. Linked: pthreadpool, hwloc (optional).
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+function(tern_require variable what package)
+  if(NOT ${variable})
+    message(FATAL_ERROR "${what} was not found. On Debian: apt-get install ${package} (scripts/setup does it).")
+  endif()
+endfunction()
+
+find_path(TERN_XXHASH_INCLUDE xxhash.h)
+tern_require(TERN_XXHASH_INCLUDE "xxhash.h" libxxhash-dev)
+find_path(TERN_PTHREADPOOL_INCLUDE pthreadpool.h)
+find_library(TERN_PTHREADPOOL_LIBRARY pthreadpool)
+tern_require(TERN_PTHREADPOOL_INCLUDE "pthreadpool.h" libpthreadpool-dev)
+tern_require(TERN_PTHREADPOOL_LIBRARY "pthreadpool" libpthreadpool-dev)
+
+set(TERN_HAVE_HWLOC 0)
+if(TERN_HWLOC)
+  find_path(TERN_HWLOC_INCLUDE hwloc.h)
+  find_library(TERN_HWLOC_LIBRARY hwloc)
+  if(TERN_HWLOC_INCLUDE AND TERN_HWLOC_LIBRARY)
+    set(TERN_HAVE_HWLOC 1)
+  endif()
+endif()

@@ -1,0 +1,51 @@
+# libtern: every .cpp below src/ but the laboratory and the leaves (test, bench, selftest) is part of it.
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
+list(FILTER sources EXCLUDE REGEX "/src/lab/|/(test|bench|selftest)\\.cpp$|_(test|fuzz)\\.cpp$")
+
+foreach(isa IN LISTS TERN_ISA_NAMES)
+  set(isa_sources ${sources})
+  list(FILTER isa_sources INCLUDE REGEX "/src/ops/[^/]+/${isa}\\.cpp$")
+  if(NOT TERN_ISA_BUILT_${isa})
+    list(REMOVE_ITEM sources ${isa_sources})
+  elseif(TERN_ISA_FLAGS_${isa} AND isa_sources)
+    set_source_files_properties(${isa_sources} PROPERTIES COMPILE_OPTIONS "${TERN_ISA_FLAGS_${isa}}")
+  endif()
+endforeach()
+
+add_library(tern_objects OBJECT ${sources})
+set_target_properties(tern_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                      VISIBILITY_INLINES_HIDDEN ON)
+target_include_directories(tern_objects
+  PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated
+  PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(tern_objects SYSTEM PRIVATE ${TERN_SYSTEM_INCLUDES})
+target_compile_definitions(tern_objects PRIVATE TERN_BUILDING)
+target_link_libraries(tern_objects PRIVATE tern_flags fmt::fmt-header-only nlohmann_json::nlohmann_json)
+
+set(TERN_PRIVATE_LIBRARIES ${TERN_PTHREADPOOL_LIBRARY} Threads::Threads)
+if(TERN_HAVE_HWLOC)
+  list(APPEND TERN_PRIVATE_LIBRARIES ${TERN_HWLOC_LIBRARY})
+endif()
+
+# The same objects as a shared library (tern::tern) and as an archive (tern::tern_static).
+add_library(tern SHARED $<TARGET_OBJECTS:tern_objects>)
+add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)
+set_target_properties(tern PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)
+target_link_options(tern PRIVATE $<$<BOOL:${TERN_SANITIZE}>:-fsanitize=${TERN_SANITIZE}>)
+foreach(library tern tern_static)
+  add_library(tern::${library} ALIAS ${library})
+  target_compile_features(${library} PUBLIC cxx_std_20)
+  target_include_directories(${library} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${library} PRIVATE ${TERN_PRIVATE_LIBRARIES})
+endforeach()
+set_target_properties(tern tern_static PROPERTIES LINKER_LANGUAGE CXX)
+
+# What our own tools and tests see: the archive and the rooms behind it.
+add_library(tern_internal INTERFACE)
+target_link_libraries(tern_internal INTERFACE tern_static tern_flags fmt::fmt-header-only nlohmann_json::nlohmann_json)
+target_include_directories(tern_internal INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(tern_internal SYSTEM INTERFACE ${TERN_SYSTEM_INCLUDES})

@@ -1,0 +1,31 @@
+# One test program per folder that has a test.cpp or *_test.cpp; every case in it is a CTest test.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+function(tern_test_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE tern_internal GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(TARGET tern_lab)
+    target_link_libraries(${name} PRIVATE tern_lab)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
+    PROPERTIES SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT 300)
+endfunction()
+
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+     ${PROJECT_SOURCE_DIR}/src/test.cpp ${PROJECT_SOURCE_DIR}/src/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/*_test.cpp)
+set(test_folders)
+foreach(source IN LISTS test_sources)
+  cmake_path(GET source PARENT_PATH folder)
+  list(APPEND test_folders ${folder})
+endforeach()
+list(REMOVE_DUPLICATES test_folders)
+foreach(folder IN LISTS test_folders)
+  set(sources ${test_sources})
+  list(FILTER sources INCLUDE REGEX "^${folder}/[^/]+$")
+  list(TRANSFORM sources PREPEND ${PROJECT_SOURCE_DIR}/)
+  string(REGEX REPLACE "^(src/ops|src|tests)/" "" name "${folder}")
+  string(REPLACE "/" "_" name "test_${name}")
+  tern_test_program(${name} ${sources})
+endforeach()

@@ -1,0 +1,38 @@
+// Files: .npy tensors and .npz quantized tensors. Output appears under its name only when it is whole.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tern/export.h"
+#include "tern/quantize.h"
+#include "tern/status.h"
+#include "tern/tensor.h"
+
+namespace tern {
+
+// A .npy file mapped into memory, read-only; its pages are read when they are touched.
+class NpyFile {
+ public:
+  static TERN_API Result<NpyFile> open(const std::string& path);
+  [[nodiscard]] TERN_API ConstTensorView view() const;
+  [[nodiscard]] TERN_API const std::string& path() const;
+
+ private:
+  struct Impl;
+  explicit NpyFile(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Told now and then how many of how many bytes are written.
+using Progress = std::function<void(std::size_t done_bytes, std::size_t total_bytes)>;
+
+TERN_API Status save_npy(const std::string& path, const ConstTensorView& tensor, const Progress& progress = {});
+
+// An .npz of codes.npy, scales.npy and meta.npy (a JSON text: scheme, granularity, format, shape, version, checksum).
+TERN_API Status save_quantized(const std::string& path, const QuantizedTensor& tensor, const Progress& progress = {});
+TERN_API Result<QuantizedTensor> load_quantized(const std::string& path,
+                                                const std::shared_ptr<MemoryResource>& memory = nullptr);
+
+}  // namespace tern

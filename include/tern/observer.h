@@ -1,0 +1,25 @@
+// The one way in which the core tells anybody what it does: monitoring, tracing and logging live behind this interface.
+#pragma once
+
+#include <string_view>
+
+#include "tern/status.h"
+
+namespace tern {
+
+struct RunEvent {
+  std::string_view kernel;  // "ternary_quantize.i2.x86_avx2"
+  std::string_view device;  // "cpu"
+  int threads = 1;
+};
+
+// Called on the thread that does the work; must be thread-safe and must not call back into the library.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void plan_selected(std::string_view /*kernel*/, std::string_view /*note*/) {}
+  virtual void run_started(const RunEvent&) {}
+  virtual void run_finished(const RunEvent&, const Status&) {}
+};
+
+}  // namespace tern

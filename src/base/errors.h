@@ -1,0 +1,34 @@
+// How the library makes an Error: one line with a formatted message and the operation it happened in.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "tern/status.h"
+
+namespace tern {
+
+template <class... Args>
+Error error(Code code, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
+  return {code, fmt::format(format, std::forward<Args>(args)...), std::string(where)};
+}
+
+// The same, for an error that speaks of one element, range or byte.
+template <class... Args>
+Error error_at(std::int64_t index, Code code, std::string_view where, fmt::format_string<Args...> format,
+               Args&&... args) {
+  return {code, fmt::format(format, std::forward<Args>(args)...), std::string(where), index};
+}
+
+}  // namespace tern
+
+// Returns the error of a Status or Result to the caller.
+#define TERN_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                        \
+    if (auto tern_status = (expression); !tern_status.ok()) return std::move(tern_status).error(); \
+  } while (false)
+
+// Declares `variable` as the value of a Result, or returns its error.
+#define TERN_ASSIGN(variable, expression)                                  \
+  auto variable##_result = (expression);                                   \
+  if (!variable##_result.ok()) return std::move(variable##_result).error(); \
+  auto variable = *std::move(variable##_result)

@@ -1,0 +1,31 @@
+// The overrides a person may set in the environment. options.cpp is the only reader of the environment.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/device.h"
+#include "tern/status.h"
+#include "tern/types.h"
+
+namespace tern {
+
+struct Options {
+  // TERN_MAX_ISA: no kernel above this level. "scalar" forbids every capability.
+  struct MaxIsa {
+    std::optional<Capability> level;  // empty: scalar
+  };
+  std::optional<MaxIsa> max_isa;
+  std::vector<std::string> force_kernels;  // TERN_FORCE_KERNEL: comma list, each name binds its own op
+  std::optional<DeviceId> device;          // TERN_DEVICE
+  bool strict = false;                     // TERN_STRICT
+  std::optional<int> threads;              // TERN_THREADS
+};
+
+inline constexpr int kMaxThreads = 4096;  // above this a number is a slip of the finger
+
+// What the environment says now. A malformed variable is an error that names it.
+Result<Options> read_options();
+
+}  // namespace tern

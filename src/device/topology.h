@@ -1,0 +1,17 @@
+// Cores, caches, NUMA nodes and memory of the host.
+#pragma once
+
+#include "tern/device.h"
+
+namespace tern {
+
+// Fills everything of a CPU Device but its capabilities. `notes` says what could not be found out.
+Device host_topology(std::vector<std::string>& notes);
+
+// The CPU of this process, looked at once: capabilities in full, topology, memory at that time.
+const Device& host_device();
+
+// Threads this process may run at the same time: its affinity mask, and its cgroup's quota rounded up.
+int usable_threads();
+
+}  // namespace tern

@@ -1,0 +1,42 @@
+// What every format has: how many codes a byte holds, how long a row is, and which codes are valid.
+#pragma once
+
+#include <cstdint>
+
+#include "tern/types.h"
+
+namespace tern {
+
+struct CodeRange {
+  int min = 0;
+  int max = 0;
+};
+
+// The codes a scheme can produce.
+constexpr CodeRange code_range(Scheme scheme) { return scheme == Scheme::int2 ? CodeRange{-2, 1} : CodeRange{-1, 1}; }
+
+// Whether a format can hold a scheme's codes as the library stores them: trits in i2, -2..1 in s2, either in i8.
+constexpr bool holds(Format format, Scheme scheme) {
+  return format == Format::i8 || format == default_format(scheme);
+}
+
+constexpr int codes_per_byte(Format format) { return format == Format::i8 ? 1 : 4; }
+
+// Bytes of a row of k codes. Rows never share a byte.
+constexpr std::int64_t row_bytes(Format format, std::int64_t k) {
+  return format == Format::i8 ? k : k / 4 + (k % 4 != 0 ? 1 : 0);
+}
+
+constexpr DType code_dtype(Format format) { return format == Format::i8 ? DType::i8 : DType::u8; }
+
+// Reads code `index` of a row in any format, without checking that it is valid: an i2 code 3 reads as 2.
+int read_code(Format format, const std::uint8_t* row, std::int64_t index);
+
+// Writes a row of k codes from int8, padding included. The codes must be valid.
+void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint8_t* row);
+
+// The index of the first code of a row that the scheme cannot produce, or of padding that is not what it must be
+// (then k); -1 when there is none.
+std::int64_t first_invalid_code(Format format, Scheme scheme, const std::uint8_t* row, std::int64_t k);
+
+}  // namespace tern

@@ -1,0 +1,81 @@
+// Shapes, strides and the owning tensor.
+#include "tern/tensor.h"
+
+#include <utility>
+
+#include "base/checked.h"
+#include "base/errors.h"
+
+namespace tern {
+
+std::string name(const Shape& shape) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
+  return text + "]";
+}
+
+Result<std::int64_t> element_count(const Shape& shape) {
+  if (shape.too_many_axes())
+    return error(Code::invalid_argument, "shape", "more than {} axes", Shape::kMaxRank);
+  bool empty = false;
+  for (const std::int64_t size : shape.sizes()) {
+    if (size < 0) return error(Code::invalid_argument, "shape", "{} has the negative size {}", name(shape), size);
+    empty = empty || size == 0;
+  }
+  if (empty) return std::int64_t{0};
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape.sizes()) {
+    const auto product = checked_mul(count, size);
+    if (!product) return error(Code::invalid_argument, "shape", "{} has more elements than 2^63 - 1", name(shape));
+    count = *product;
+  }
+  return count;
+}
+
+Shape dense_strides(const Shape& shape) {
+  Shape strides = shape;
+  std::int64_t stride = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[i] = stride;
+    // Where this overflows, element_count() refuses the shape before a stride is used.
+    stride = checked_mul(stride, shape[i] > 1 ? shape[i] : 1).value_or(stride);
+  }
+  return strides;
+}
+
+Result<Tensor> Tensor::allocate(std::shared_ptr<MemoryResource> memory, DType dtype, const Shape& shape,
+                                const char* tag) {
+  TERN_ASSIGN(elements, element_count(shape));
+  const auto bytes = checked_mul(elements, static_cast<std::int64_t>(size_of(dtype)));
+  if (!bytes)
+    return error(Code::invalid_argument, "tensor", "{} of {} has more bytes than 2^63 - 1", name(shape), name(dtype));
+  Tensor tensor;
+  tensor.bytes_ = static_cast<std::size_t>(*bytes);
+  TERN_ASSIGN(data, memory->allocate({.bytes = tensor.bytes_, .tag = tag}));
+  tensor.data_ = data;
+  tensor.memory_ = std::move(memory);
+  tensor.dtype_ = dtype;
+  tensor.shape_ = shape;
+  return tensor;
+}
+
+Tensor::~Tensor() {
+  // A resource that refuses its own block reports it through its statistics; a destructor has nobody to tell.
+  if (data_ != nullptr) (void)memory_->deallocate(data_, bytes_).ok();
+}
+
+Tensor::Tensor(Tensor&& other) noexcept { *this = std::move(other); }
+
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(dtype_, other.dtype_);
+  std::swap(shape_, other.shape_);
+  return *this;
+}
+
+TensorView Tensor::view() { return {data_, dtype_, shape_, memory_ ? memory_->device() : DeviceId{}}; }
+ConstTensorView Tensor::view() const { return {data_, dtype_, shape_, memory_ ? memory_->device() : DeviceId{}}; }
+
+}  // namespace tern
