@@ -74,7 +74,7 @@ struct Tolerance {
 
 struct QuantizeOptions {
   Scheme scheme = Scheme::absmean;
-  Granularity granularity;
+  Granularity granularity = {};
   std::optional<Format> format;  // empty: default_format(scheme)
   NonFinite non_finite = NonFinite::reject;
   std::span<const float> scale;  // int2 only: one, or one per range; empty: computed
@@ -90,7 +90,7 @@ struct QuantizedTensor {
   Shape shape;    // of the original
   Scheme scheme = Scheme::absmean;
   Format format = Format::i2;
-  Granularity granularity;
+  Granularity granularity = {};
   std::string kernel;              // which kernel made it; empty when it was read from a file
   std::optional<Quality> quality;  // when it was asked for
 

@@ -1,0 +1,24 @@
+// A set of enumerators as bits.
+#pragma once
+
+#include <cstdint>
+
+namespace tern {
+
+template <class Enum>
+class EnumSet {
+ public:
+  constexpr EnumSet() = default;
+  template <class... E>
+  static constexpr EnumSet of(E... members) {
+    EnumSet set;
+    ((set.bits_ |= std::uint32_t{1} << static_cast<unsigned>(members)), ...);
+    return set;
+  }
+  [[nodiscard]] constexpr bool has(Enum e) const { return ((bits_ >> static_cast<unsigned>(e)) & 1U) != 0; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+}  // namespace tern

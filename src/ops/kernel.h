@@ -1,0 +1,83 @@
+// What a kernel looks like from outside: its line of the list as data, and two functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "base/enum_set.h"
+#include "device/threads.h"
+#include "tern/device.h"
+#include "tern/plan.h"
+#include "tern/status.h"
+#include "tern/types.h"
+
+namespace tern {
+
+// What selection needs to know of a problem, whatever its op.
+struct ProblemFacts {
+  std::string_view op;
+  DType dtype = DType::f32;  // of the float side
+  Format format = Format::i2;
+  Scheme scheme = Scheme::absmean;
+  std::int64_t m = 1;  // the largest number of tokens; 1 where an op has none
+  std::int64_t k = 0;
+};
+
+// A line of kernels.inc. Everything a kernel demands is here, so that it can be judged where it is not built.
+struct KernelInfo {
+  std::string_view name;  // op.format.isa[.variant]
+  std::string_view op;
+  Format format = Format::i2;
+  std::string_view isa;
+  DeviceKind device = DeviceKind::cpu;
+  Capabilities needs = {};
+  EnumSet<DType> dtypes = {};
+  EnumSet<Scheme> schemes = {};
+  std::int64_t m_min = 0;
+  std::int64_t m_max = std::numeric_limits<std::int64_t>::max();
+  std::int64_t k_multiple = 1;
+  Guarantee guarantee = {};
+};
+
+// Where a kernel runs: the threads it may use, and its scratch memory.
+struct Exec {
+  const Threads& threads;
+  std::span<std::byte> workspace;
+};
+
+// The entry of a kernel, its table and parameter types erased; bind_kernel() gives them back.
+struct KernelEntry {
+  const void* table = nullptr;  // null: not in this build
+  std::size_t (*workspace_bytes)(const void* table, const void* problem, int threads) = nullptr;
+  Status (*run)(const void* table, const void* params, const Exec& exec) = nullptr;
+};
+
+struct Kernel {
+  KernelInfo info;
+  KernelEntry entry;
+};
+
+// Every kernel of every op, best first, the reference of each op last.
+std::span<const Kernel> kernel_list();
+
+// What an op tells the plan room; each op specialises it in its header.
+template <class Op>
+struct OpTraits;
+
+// Makes an entry of typed functions: kWorkspace(table, problem, threads) and kRun(table, params, exec).
+template <class Op, auto kWorkspace, auto kRun, class Table>
+constexpr KernelEntry bind_kernel(const Table* table) {
+  return {
+      table,
+      [](const void* t, const void* problem, int threads) -> std::size_t {
+        return kWorkspace(*static_cast<const Table*>(t), *static_cast<const typename Op::Problem*>(problem), threads);
+      },
+      [](const void* t, const void* params, const Exec& exec) -> Status {
+        return kRun(*static_cast<const Table*>(t), *static_cast<const typename OpTraits<Op>::Params*>(params), exec);
+      }};
+}
+
+}  // namespace tern

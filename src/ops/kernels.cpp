@@ -1,0 +1,44 @@
+// Turns kernels.inc into the list: declares each file's table, then binds it to its op.
+#include <array>
+
+#include "build_config.h"
+#include "ops/kernel.h"
+#include "ops/ternary_dequantize/ternary_dequantize.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
+
+#define KERNEL(op, format, isa, table, ...) \
+  namespace op {                            \
+  extern const table isa;                   \
+  }
+namespace tern {
+#include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)
+}
+#undef KERNEL
+
+namespace tern {
+namespace {
+
+constexpr auto kSse41 = Capabilities::of(Capability::x86_sse41);
+constexpr auto kAvx2 = Capabilities::of(Capability::x86_avx2);
+constexpr auto kF32 = EnumSet<DType>::of(DType::f32);
+constexpr auto kTrits = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse);
+constexpr auto kInt2 = EnumSet<Scheme>::of(Scheme::int2);
+constexpr auto kAnyScheme = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2);
+
+#define KERNEL(op_, format_, isa_, table_, ...)                     \
+  Kernel{{.name = #op_ "." #format_ "." #isa_,                      \
+          .op = #op_,                                               \
+          .format = Format::format_,                                \
+          .isa = #isa_,                                             \
+          __VA_ARGS__},                                             \
+         op_::entry(static_cast<const op_::table_*>(TERN_BUILT_##isa_(op_::isa_)))},
+constinit const std::array kKernels = {
+#include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)
+};
+#undef KERNEL
+
+}  // namespace
+
+std::span<const Kernel> kernel_list() { return kKernels; }
+
+}  // namespace tern

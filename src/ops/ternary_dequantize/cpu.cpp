@@ -1,0 +1,124 @@
+// Drives the loops of an instruction set over a tensor of codes: splits the work over threads, and unpacks what the
+// loops do not take (groups that share a byte).
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "base/checked.h"
+#include "format/format.h"
+#include "ops/ternary_dequantize/ternary_dequantize.h"
+
+namespace tern::ternary_dequantize {
+namespace {
+
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below about 8 us of work another thread costs more than it gives
+constexpr std::int64_t kElemsPerPiece = 64 * 1024;    // what a slot takes at a time
+constexpr std::int64_t kStreamBytes = 32 << 20;       // an output larger than this will not be found in the cache
+constexpr std::int64_t kStreamAlignment = 64;
+
+class Driver {
+ public:
+  Driver(const SimdTable& table, const Params& params, const Exec& exec)
+      : table_(table),
+        p_(params),
+        exec_(exec),
+        load_(static_cast<int>(params.problem.format)),
+        min_code_(code_range(params.problem.scheme).min),
+        rows_(params.problem.rows),
+        k_(params.problem.k),
+        len_(params.ranges.per_row == 0 ? params.problem.k : params.ranges.len),
+        per_row_(std::max<std::int64_t>(params.ranges.per_row, 1)),
+        one_scale_(params.ranges.per_row == 0) {
+    const bool dense = p_.y_stride == k_ && p_.codes_stride == (packed() ? k_ / 4 : k_) && (!packed() || k_ % 4 == 0);
+    if (dense && k_ % len_ == 0) {  // one long row
+      if (one_scale_)
+        len_ = rows_ * k_;
+      else
+        per_row_ *= rows_;
+      k_ *= rows_;
+      rows_ = 1;
+    }
+    stream_ = rows_ * k_ * static_cast<std::int64_t>(sizeof(float)) >= kStreamBytes;
+  }
+
+  Status run() {
+    // A piece is some ranges of one row, or a part of one long range; it begins on a byte.
+    std::int64_t step = std::max<std::int64_t>(1, kElemsPerPiece / len_);
+    if (packed() && len_ % 4 != 0) step = ceil_div(step, 4) * 4;
+    const std::int64_t parts = per_row_ == 1 ? ceil_div(len_, kElemsPerPiece) : 1;  // of each single range
+    const std::int64_t per_row = ceil_div(per_row_, step) * parts;
+    const std::int64_t elems = rows_ * k_;
+    const int slots =
+        static_cast<int>(std::clamp<std::int64_t>(elems / kMinElemsPerSlot, 1, exec_.threads.count()));
+    WorkQueue queue(rows_ * per_row, std::max<std::int64_t>(1, kElemsPerPiece / k_ / 4));
+    exec_.threads.run(slots, [&](int) {
+      for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
+        for (std::int64_t piece = begin; piece < end; ++piece) {
+          const std::int64_t row = piece / per_row, index = piece % per_row;
+          if (per_row_ == 1)
+            call(row, 0, index * kElemsPerPiece, 1, std::min(kElemsPerPiece, len_ - index * kElemsPerPiece));
+          else
+            ranges_of_row(row, index * step, std::min((index + 1) * step, per_row_));
+        }
+    });
+    return invalid_.load() ? Status(invalid_code_error(p_)) : Status();
+  }
+
+ private:
+  [[nodiscard]] bool packed() const { return load_ != kI8; }
+
+  void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last) {
+    if (packed() && len_ % 4 != 0) return unpack_ranges(row, first, last);
+    const std::int64_t whole = last == per_row_ && k_ % len_ != 0 ? last - 1 : last;
+    if (first < whole) call(row, first, first * len_, whole - first, len_);
+    if (whole < last) call(row, whole, whole * len_, 1, k_ - whole * len_);
+  }
+
+  // `count` ranges of a row from `range` on, which begin at `column`.
+  void call(std::int64_t row, std::int64_t range, std::int64_t column, std::int64_t count, std::int64_t len) {
+    float* y = p_.y + row * p_.y_stride + column;
+    const bool aligned =
+        reinterpret_cast<std::uintptr_t>(y) % kStreamAlignment == 0 &&
+        (count == 1 || len * static_cast<std::int64_t>(sizeof(float)) % kStreamAlignment == 0);
+    const float* scales = p_.scales + (one_scale_ ? 0 : row * per_row_ + range);
+    const std::uint8_t* codes = p_.codes + row * p_.codes_stride + (packed() ? column / 4 : column);
+    if (!table_.ranges[load_](codes, count, len, scales, min_code_, stream_ && aligned, y)) invalid_.store(true);
+  }
+
+  // Ranges that share bytes: their codes go through int8, a few at a time.
+  void unpack_ranges(std::int64_t row, std::int64_t first, std::int64_t last) {
+    constexpr std::int64_t kChunk = 256;
+    std::int8_t codes[kChunk];
+    const std::uint8_t* packed_row = p_.codes + row * p_.codes_stride;
+    for (std::int64_t range = first; range < last; ++range) {
+      const std::int64_t begin = range * len_, end = std::min(begin + len_, k_);
+      for (std::int64_t at = begin; at < end; at += kChunk) {
+        const std::int64_t n = std::min(kChunk, end - at);
+        for (std::int64_t i = 0; i < n; ++i)
+          codes[i] = static_cast<std::int8_t>(read_code(p_.problem.format, packed_row, at + i));
+        float* y = p_.y + row * p_.y_stride + at;
+        if (!table_.ranges[kI8](codes, 1, n, p_.scales + row * per_row_ + range, min_code_, false, y))
+          invalid_.store(true);
+      }
+    }
+  }
+
+  const SimdTable& table_;
+  const Params& p_;
+  const Exec& exec_;
+  int load_, min_code_;
+  std::int64_t rows_, k_, len_, per_row_;
+  bool one_scale_;
+  bool stream_ = false;
+  std::atomic<bool> invalid_{false};
+};
+
+}  // namespace
+
+std::size_t cpu_workspace(const SimdTable&, const TernaryDequantize::Problem&, int) { return 0; }
+
+Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {
+  return Driver(table, params, exec).run();
+}
+
+}  // namespace tern::ternary_dequantize

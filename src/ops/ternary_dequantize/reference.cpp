@@ -1,0 +1,31 @@
+// The slow truth of ternary_dequantize: one element at a time, on one thread.
+#include <cstring>
+
+#include "format/format.h"
+#include "ops/ternary_dequantize/ternary_dequantize.h"
+
+namespace tern::ternary_dequantize {
+
+std::size_t reference_workspace(const ReferenceTable&, const TernaryDequantize::Problem&, int) { return 0; }
+
+Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
+  const auto& p = params.problem;
+  const CodeRange valid = code_range(p.scheme);
+  for (std::int64_t row = 0; row < p.rows; ++row)
+    for (std::int64_t column = 0; column < p.k; ++column) {
+      const int code = read_code(p.format, params.codes + row * params.codes_stride, column);
+      if (code < valid.min || code > valid.max) return invalid_code_error(params);
+      const std::int64_t range =
+          params.ranges.per_row == 0 ? 0 : row * params.ranges.per_row + column / params.ranges.len;
+      float scale = 0;
+      std::memcpy(&scale, params.scales + range, sizeof scale);
+      const float value = static_cast<float>(code) * scale;
+      std::memcpy(params.y + row * params.y_stride + column, &value, sizeof value);
+    }
+  return {};
+}
+
+extern const ReferenceTable reference;
+constinit const ReferenceTable reference{};
+
+}  // namespace tern::ternary_dequantize

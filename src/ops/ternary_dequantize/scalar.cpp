@@ -1,0 +1,10 @@
+// ternary_dequantize for any processor, from the emulated 16-byte words.
+#include "ops/ternary_dequantize/generic.h"
+#include "simd/emulated.h"
+
+namespace tern::ternary_dequantize {
+
+extern const SimdTable scalar;
+constinit const SimdTable scalar = Loops<simd::Emulated<16>>::table();
+
+}  // namespace tern::ternary_dequantize

@@ -1,0 +1,18 @@
+// What an instruction set gives to ternary_dequantize: loops over whole ranges of codes.
+#pragma once
+
+#include <cstdint>
+
+namespace tern::ternary_dequantize {
+
+enum Load : int { kI2, kS2, kI8, kLoads };  // in the order of tern::Format
+
+struct SimdTable {
+  // y = float(code) * scale over `count` equal ranges, one after the other. `codes` advances by the bytes of a range,
+  // whose length is a multiple of 4 unless count is 1 or the codes are i8. `min_code` is the lowest valid code (i8).
+  // With `stream`, y is 64-byte aligned and need not stay in the cache. Returns whether every code was valid.
+  bool (*ranges[kLoads])(const void* codes, std::int64_t count, std::int64_t len, const float* scales, int min_code,
+                         bool stream, float* y);
+};
+
+}  // namespace tern::ternary_dequantize

@@ -1,0 +1,56 @@
+// y = float(code) * scale of the code's range, one rounding; code 0 gives +0. A code that the scheme cannot have
+// produced is an error, not a value.
+#pragma once
+
+#include "ops/kernel.h"
+#include "ops/ranges.h"
+#include "ops/ternary_dequantize/simd_table.h"
+#include "tern/quantize.h"
+
+namespace tern {
+namespace ternary_dequantize {
+
+// What a kernel gets: checked arguments as pointers and steps.
+struct Params {
+  TernaryDequantize::Problem problem;
+  Ranges ranges;
+  const std::uint8_t* codes = nullptr;
+  std::int64_t codes_stride = 0;  // bytes
+  const float* scales = nullptr;
+  float* y = nullptr;
+  std::int64_t y_stride = 0;  // elements
+};
+
+// The error every kernel gives when some code is invalid: looks for the first one.
+Error invalid_code_error(const Params& params);
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const TernaryDequantize::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const TernaryDequantize::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace ternary_dequantize
+
+template <>
+struct OpTraits<TernaryDequantize> {
+  using Params = ternary_dequantize::Params;
+  static constexpr std::string_view kName = "ternary_dequantize";
+
+  static Result<ProblemFacts> facts(const TernaryDequantize::Problem& problem);
+  static Result<Params> bind(const TernaryDequantize::Problem& problem, const TernaryDequantize::Args& args);
+  static bool empty(const Params& params) { return params.ranges.total == 0; }
+};
+
+namespace ternary_dequantize {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<TernaryDequantize, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<TernaryDequantize, reference_workspace, reference_run>(table);
+}
+
+}  // namespace ternary_dequantize
+}  // namespace tern

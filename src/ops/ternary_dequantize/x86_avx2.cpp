@@ -1,0 +1,10 @@
+// ternary_dequantize for AVX2.
+#include "ops/ternary_dequantize/generic.h"
+#include "simd/x86_avx2.h"
+
+namespace tern::ternary_dequantize {
+
+extern const SimdTable x86_avx2;
+constinit const SimdTable x86_avx2 = Loops<simd::X86Avx2>::table();
+
+}  // namespace tern::ternary_dequantize

@@ -1,0 +1,324 @@
+// Drives the loops of an instruction set over a tensor: splits the work over threads, finds the first non-finite
+// value, and handles what the loops do not take (strided rows, unclean values, groups that share a byte).
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/checked.h"
+#include "memory/workspace.h"
+#include "ops/ternary_quantize/row_writer.h"
+#include "ops/ternary_quantize/scale.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
+#include "simd/pairwise_fold.h"
+
+namespace tern::ternary_quantize {
+namespace {
+
+constexpr std::int64_t kBlock = static_cast<std::int64_t>(simd::kSumBlock);
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;   // below about 8 us of work another thread costs more than it gives
+constexpr std::int64_t kElemsPerPiece = 64 * 1024;     // what a slot takes at a time: small enough to balance
+constexpr std::int64_t kMaxSegments = 1024;            // of a long range; each a whole subtree of the sum
+
+// A statistic of one segment of a long range.
+struct Segment {
+  double sum = 0;
+  std::int64_t count = 0;
+  std::uint32_t max_bits = 0;
+  std::int32_t signed_bits[2] = {0, 0};
+  bool bad = false;  // holds a non-finite value
+};
+
+// The parts of the workspace, booked the same way for counting and for running.
+struct Scratch {
+  float* blocks = nullptr;  // one block per slot
+  Segment* segments = nullptr;
+  std::size_t bytes = 0;
+
+  Scratch(std::byte* base, int slots) {
+    WorkspaceLedger ledger(base);
+    blocks = ledger.book<float>(static_cast<std::size_t>(slots) * simd::kSumBlock);
+    segments = ledger.book<Segment>(kMaxSegments);
+    bytes = ledger.bytes();
+  }
+};
+
+class Driver {
+ public:
+  Driver(const SimdTable& table, const Params& params, const Exec& exec)
+      : table_(table),
+        p_(params),
+        exec_(exec),
+        scratch_(exec.workspace.data(), exec.threads.count()),
+        rule_(static_cast<int>(params.problem.scheme)),
+        store_(static_cast<int>(params.problem.format)),
+        rows_(params.problem.rows),
+        k_(params.problem.k),
+        len_(params.ranges.len),
+        per_row_(params.ranges.per_row) {
+    flatten();
+  }
+
+  Status run() {
+    const int slots = slots_for(rows_ * k_);
+    // Few long ranges are shared by all threads, one after the other; otherwise, and where ranges share a byte, each
+    // thread has ranges of its own.
+    const bool apart = !packed() || per_row_ == 1 || len_ % 4 == 0;
+    if (per_row_ == 0 || (slots > 1 && apart && rows_ * per_row_ < 2 * slots))
+      for (std::int64_t r = 0; r < p_.ranges.total && !found_bad(); ++r) long_range(r, slots);
+    else
+      many_ranges(slots);
+    if (found_bad()) return non_finite_error(p_, first_bad_.load());
+    return {};
+  }
+
+ private:
+  [[nodiscard]] bool saturate() const { return p_.problem.non_finite == NonFinite::saturate; }
+  [[nodiscard]] bool packed() const { return store_ != kI8; }
+  [[nodiscard]] bool found_bad() const { return first_bad_.load(std::memory_order_relaxed) != kNone; }
+  [[nodiscard]] int slots_for(std::int64_t elems) const {
+    return static_cast<int>(std::clamp<std::int64_t>(elems / kMinElemsPerSlot, 1, exec_.threads.count()));
+  }
+  [[nodiscard]] float* block_scratch(int slot) const {
+    return scratch_.blocks + static_cast<std::size_t>(slot) * simd::kSumBlock;
+  }
+
+  // A dense tensor whose rows end on byte boundaries is one long row: fewer, larger pieces.
+  void flatten() {
+    const bool dense = p_.x_stride == k_ && p_.codes_stride == (packed() ? k_ / 4 : k_) && (!packed() || k_ % 4 == 0);
+    if (!dense || rows_ == 1 || (per_row_ > 0 && k_ % len_ != 0)) return;
+    if (per_row_ > 0) per_row_ *= rows_;
+    k_ *= rows_;
+    rows_ = 1;
+  }
+
+  // Remembers the lowest row-major index of a non-finite value in [begin, begin + n).
+  void report_bad(std::int64_t begin, std::int64_t n) {
+    for (std::int64_t i = begin; i < begin + n; ++i) {
+      if (std::isfinite(value_at(i))) continue;
+      std::int64_t known = first_bad_.load();
+      while (i < known && !first_bad_.compare_exchange_weak(known, i)) {
+      }
+      return;
+    }
+  }
+  [[nodiscard]] float value_at(std::int64_t index) const {
+    float v = 0;
+    std::memcpy(&v, p_.x + index / k_ * p_.x_stride + index % k_, sizeof v);
+    return v;
+  }
+
+  // Elements [begin, begin + n), n at most a block, contiguous and clean: in place where they are, else copied.
+  const float* elements(std::int64_t begin, std::int64_t n, float* copy) const {
+    const std::int64_t row = begin / k_, column = begin % k_;
+    const float* x = p_.x + row * p_.x_stride + column;
+    const bool contiguous = column + n <= k_ || p_.x_stride == k_;
+    if (contiguous && !(saturate() && table_.max_abs_bits(x, n) >= kInfinityBits)) return x;
+    for (std::int64_t i = 0; i < n; ++i) {
+      float v = value_at(begin + i);
+      if (saturate() && std::isnan(v)) v = 0.0F;
+      if (saturate() && std::isinf(v)) v = std::copysign(std::numeric_limits<float>::max(), v);
+      copy[i] = v;
+    }
+    return copy;
+  }
+
+  // ---- ranges inside rows, several per thread ----
+
+  void many_ranges(int slots) {
+    // A piece is some ranges of one row; it begins on a byte, so it holds a multiple of 4 ranges or the row's rest.
+    std::int64_t step = std::max<std::int64_t>(1, kElemsPerPiece / len_);
+    if (packed() && len_ % 4 != 0) step = ceil_div(step, 4) * 4;
+    const std::int64_t per_row = ceil_div(per_row_, step);
+    WorkQueue queue(rows_ * per_row, std::max<std::int64_t>(1, kElemsPerPiece / std::max(k_, std::int64_t{1}) / 4));
+    exec_.threads.run(slots, [&](int slot) {
+      for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
+        for (std::int64_t piece = begin; piece < end; ++piece) {
+          const std::int64_t row = piece / per_row, first = piece % per_row * step;
+          if (row * k_ + first * len_ > first_bad_.load(std::memory_order_relaxed)) return;
+          ranges_of_row(row, first, std::min(first + step, per_row_), block_scratch(slot));
+        }
+    });
+  }
+
+  void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last, float* copy) {
+    const bool plain = !saturate() && p_.given == nullptr && (!packed() || len_ % 4 == 0 || last - first == 1);
+    if (plain) {
+      const std::int64_t whole = last == per_row_ && k_ % len_ != 0 ? last - 1 : last;
+      if (first < whole) call_ranges(row, first, whole - first, len_);
+      if (whole < last) call_ranges(row, whole, 1, k_ - whole * len_);
+      return;
+    }
+    RowWriter writer(table_, rule_, store_, p_.codes + row * p_.codes_stride, first * len_);
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t begin = row * k_ + i * len_, n = std::min(len_, k_ - i * len_);
+      const float scale = scale_of(row * per_row_ + i, begin, n, copy);
+      if (scale == 0.0F) return;
+      for (std::int64_t at = 0; at < n; at += kBlock) {
+        const std::int64_t part = std::min(kBlock, n - at);
+        writer.write(elements(begin + at, part, copy), part, scale);
+      }
+    }
+    writer.finish();
+  }
+
+  void call_ranges(std::int64_t row, std::int64_t first, std::int64_t count, std::int64_t len) {
+    const std::int64_t column = first * len_;
+    const std::int64_t bad =
+        table_.ranges[rule_][store_](p_.x + row * p_.x_stride + column, count, len, p_.scales + row * per_row_ + first,
+                                     p_.codes + row * p_.codes_stride + (packed() ? column / 4 : column));
+    if (bad >= 0) report_bad(row * k_ + column + bad * len, len);
+  }
+
+  // The scale of one range read block by block on this thread; stores it. 0 after a non-finite value.
+  float scale_of(std::int64_t range, std::int64_t begin, std::int64_t n, float* copy) {
+    return refine(range, n, [&](float h) { return segment(begin, n, h, copy); });
+  }
+
+  // ---- one range at a time, shared by all threads ----
+
+  void long_range(std::int64_t range, int slots) {
+    const std::int64_t begin = per_row_ == 0 ? 0 : range / per_row_ * k_ + range % per_row_ * len_;
+    const std::int64_t n = per_row_ == 0 ? rows_ * k_ : std::min(len_, k_ - range % per_row_ * len_);
+    // Segments are 2^j blocks, so each is a subtree of the sum.
+    std::int64_t segment_elems = kElemsPerPiece;
+    while (ceil_div(n, segment_elems) > kMaxSegments) segment_elems *= 2;
+    const std::int64_t segments = ceil_div(n, segment_elems);
+
+    const auto measure = [&](float h) {
+      WorkQueue queue(segments, 1);
+      exec_.threads.run(slots, [&](int slot) {
+        for (std::int64_t i = 0, end = 0; queue.next(i, end);)
+          scratch_.segments[i] = segment(begin + i * segment_elems, std::min(segment_elems, n - i * segment_elems), h,
+                                         block_scratch(slot));
+      });
+      Segment all;
+      simd::PairwiseFold fold;
+      for (std::int64_t i = 0; i < segments; ++i) {
+        const Segment& s = scratch_.segments[i];
+        fold.add(s.sum);
+        all.bad = all.bad || s.bad;
+        all.count += s.count;
+        all.max_bits = std::max(all.max_bits, s.max_bits);
+        for (int j = 0; j < 2; ++j) all.signed_bits[j] = std::max(all.signed_bits[j], s.signed_bits[j]);
+      }
+      all.sum = fold.total();
+      return all;
+    };
+    const float scale = refine(range, n, measure);
+    if (scale != 0.0F) write_long_range(begin, n, scale, slots);
+  }
+
+  // Codes of [begin, begin + n): pieces of one row each that begin and end on a byte, or many short rows.
+  void write_long_range(std::int64_t begin, std::int64_t n, float scale, int slots) {
+    const std::int64_t column = begin % k_, first_row = begin / k_;
+    const bool one_row = column + n <= k_;
+    const std::int64_t rows = one_row ? 1 : rows_, row_elems = one_row ? n : k_;
+    const std::int64_t per_row = ceil_div(row_elems, kElemsPerPiece);
+    WorkQueue queue(rows * per_row, std::max<std::int64_t>(1, kElemsPerPiece / row_elems / 4));
+    exec_.threads.run(slots, [&](int slot) {
+      for (std::int64_t from = 0, to = 0; queue.next(from, to);)
+        for (std::int64_t piece = from; piece < to; ++piece) {
+          const std::int64_t row = first_row + piece / per_row, at = piece % per_row * kElemsPerPiece;
+          const std::int64_t first = (one_row ? column : 0) + at;
+          RowWriter writer(table_, rule_, store_, p_.codes + row * p_.codes_stride, first);
+          const std::int64_t last = first + std::min(kElemsPerPiece, row_elems - at);
+          for (std::int64_t c = first; c < last; c += kBlock) {
+            const std::int64_t part = std::min(kBlock, last - c);
+            writer.write(elements(row * k_ + c, part, block_scratch(slot)), part, scale);
+          }
+          writer.finish();
+        }
+    });
+  }
+
+  // ---- statistics ----
+
+  // From measurements to the scale of a range, which it stores. measure(h) looks at all of the data (h < 0) or at what
+  // is above h. 0 after a non-finite value.
+  template <class Measure>
+  float refine(std::int64_t range, std::int64_t n, Measure measure) {
+    const Segment all = measure(-1.0F);
+    if (all.bad) return 0.0F;
+    float scale = 0;
+    if (p_.given != nullptr)
+      std::memcpy(&scale, p_.given + range * p_.given_step, sizeof scale);
+    else if (rule_ == kAbsmax)
+      scale = max_scale(all.max_bits);
+    else if (rule_ == kInt2)
+      scale = int2_scale(all.signed_bits);
+    else
+      scale = mean_scale(all.sum, n);
+    for (int round = 1; rule_ == kMse && round <= kMaxMseRounds; ++round) {
+      const Segment above = measure(threshold(scale));
+      if (above.count == 0) break;
+      const float next = mean_scale(above.sum, above.count);
+      if (next == scale) break;
+      scale = next;
+    }
+    std::memcpy(p_.scales + range, &scale, sizeof scale);
+    return scale;
+  }
+
+  // What the scheme needs to know of n elements from a block boundary of their range on.
+  Segment segment(std::int64_t begin, std::int64_t n, float h, float* copy) {
+    Segment s;
+    const bool direct = !saturate() && (begin % k_ + n <= k_ || p_.x_stride == k_);
+    if (direct) {
+      add_statistics(s, p_.x + begin / k_ * p_.x_stride + begin % k_, n, h);
+    } else {
+      simd::PairwiseFold fold;
+      for (std::int64_t at = 0; at < n; at += kBlock) {
+        const std::int64_t part = std::min(kBlock, n - at);
+        add_statistics(s, elements(begin + at, part, copy), part, h);
+        fold.add(s.sum);
+      }
+      s.sum = fold.total();
+    }
+    const std::uint32_t top = std::max({s.max_bits, static_cast<std::uint32_t>(std::max(s.signed_bits[0], 0)),
+                                        static_cast<std::uint32_t>(std::max(s.signed_bits[1], 0))});
+    s.bad = !std::isfinite(s.sum) || top >= kInfinityBits;
+    if (s.bad) report_bad(begin, n);
+    return s;
+  }
+
+  // Sets the sum and adds to the rest.
+  void add_statistics(Segment& s, const float* x, std::int64_t n, float h) const {
+    if (rule_ == kAbsmax || p_.given != nullptr) {
+      s.max_bits = std::max(s.max_bits, table_.max_abs_bits(x, n));
+    } else if (rule_ == kInt2) {
+      std::int32_t of[2];
+      table_.max_signed_bits(x, n, of);
+      for (int j = 0; j < 2; ++j) s.signed_bits[j] = std::max(s.signed_bits[j], of[j]);
+    } else if (h < 0) {
+      s.sum = table_.abs_sum(x, n);
+    } else {
+      std::int64_t count = 0;
+      s.sum = table_.abs_sum_above(x, n, h, &count);
+      s.count += count;
+    }
+  }
+
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+
+  const SimdTable& table_;
+  const Params& p_;
+  const Exec& exec_;
+  Scratch scratch_;
+  int rule_, store_;
+  std::int64_t rows_, k_, len_, per_row_;
+  std::atomic<std::int64_t> first_bad_{kNone};
+};
+
+}  // namespace
+
+std::size_t cpu_workspace(const SimdTable&, const TernaryQuantize::Problem&, int threads) {
+  return Scratch(nullptr, threads).bytes;
+}
+
+Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {
+  return Driver(table, params, exec).run();
+}
+
+}  // namespace tern::ternary_quantize

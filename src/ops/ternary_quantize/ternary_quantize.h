@@ -1,0 +1,66 @@
+// codes, scales = scheme(x), by range r of [rows, k]:
+//
+//   absmean  s = max(mean |x|, 1e-5)       q = sign(x) where 2|x| > s, else 0
+//   absmax   s = max(max |x|, 1e-8)        the same
+//   mse      s = mean |x| over 2|x| > s, repeated from absmean's     the same
+//   int2     s given, or max(max x, max -x / 2, 1e-8)                q = rne(min(max(x/s, -2), 1))
+//
+// docs/numerics.md has the order of the sums. Every kernel returns the same bits as reference.cpp.
+#pragma once
+
+#include "ops/kernel.h"
+#include "ops/ranges.h"
+#include "ops/ternary_quantize/simd_table.h"
+#include "tern/quantize.h"
+
+namespace tern {
+namespace ternary_quantize {
+
+// What a kernel gets: checked arguments as pointers and steps.
+struct Params {
+  TernaryQuantize::Problem problem;
+  Ranges ranges;
+  const float* x = nullptr;
+  std::int64_t x_stride = 0;  // elements
+  std::uint8_t* codes = nullptr;
+  std::int64_t codes_stride = 0;  // bytes
+  float* scales = nullptr;
+  const float* given = nullptr;   // null: the scheme computes its scales
+  std::int64_t given_step = 0;    // 0: one for all ranges, 1: one per range
+};
+
+// The error every kernel gives for a non-finite value at a row-major index.
+Error non_finite_error(const Params& params, std::int64_t index);
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const TernaryQuantize::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const TernaryQuantize::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace ternary_quantize
+
+template <>
+struct OpTraits<TernaryQuantize> {
+  using Params = ternary_quantize::Params;
+  static constexpr std::string_view kName = "ternary_quantize";
+
+  // Checks the problem by itself.
+  static Result<ProblemFacts> facts(const TernaryQuantize::Problem& problem);
+  // Checks the arguments against the problem.
+  static Result<Params> bind(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args);
+  static bool empty(const Params& params) { return params.ranges.total == 0; }
+};
+
+namespace ternary_quantize {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<TernaryQuantize, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<TernaryQuantize, reference_workspace, reference_run>(table);
+}
+
+}  // namespace ternary_quantize
+}  // namespace tern

@@ -1,0 +1,10 @@
+// ternary_quantize for SSE4.1.
+#include "ops/ternary_quantize/generic.h"
+#include "simd/x86_sse41.h"
+
+namespace tern::ternary_quantize {
+
+extern const SimdTable x86_sse41;
+constinit const SimdTable x86_sse41 = Loops<simd::X86Sse41>::table();
+
+}  // namespace tern::ternary_quantize

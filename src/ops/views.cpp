@@ -1,0 +1,131 @@
+// Checks of tensor views and problem sizes.
+#include "ops/views.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "ops/ranges.h"
+
+namespace tern {
+namespace {
+
+// Bytes from the first element to behind the last, or nothing when that overflows.
+std::optional<std::int64_t> reach_bytes(const ConstTensorView& view) {
+  std::int64_t last = 0;
+  for (int axis = 0; axis < view.shape.rank(); ++axis) {
+    if (view.shape[axis] == 0) return 0;
+    const auto step = checked_mul(view.shape[axis] - 1, view.strides[axis]);
+    if (!step) return std::nullopt;
+    const auto sum = checked_add(last, *step);
+    if (!sum) return std::nullopt;
+    last = *sum;
+  }
+  const auto count = checked_add(last, 1);
+  return count ? checked_mul(*count, static_cast<std::int64_t>(size_of(view.dtype))) : std::nullopt;
+}
+
+// What is wrong with any view, whatever its layout.
+Status check_view(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+                  std::int64_t elements) {
+  if (view.dtype != dtype)
+    return error(Code::invalid_argument, op, "{} is {}, the problem says {}", argument, name(view.dtype), name(dtype));
+  if (view.device.kind != DeviceKind::cpu)
+    return error(Code::invalid_argument, op, "{} lies on {}, this plan runs on the cpu", argument, name(view.device));
+  auto count = element_count(view.shape);
+  if (!count.ok()) return error(Code::invalid_argument, op, "{}: {}", argument, count.error().message);
+  if (*count != elements)
+    return error(Code::invalid_argument, op, "{} is {}: {} elements, the problem needs {}", argument, name(view.shape),
+                 *count, elements);
+  if (view.strides.rank() != view.shape.rank())
+    return error(Code::invalid_argument, op, "{} has {} axes but {} strides", argument, view.shape.rank(),
+                 view.strides.rank());
+  for (int axis = 0; axis < view.shape.rank(); ++axis)
+    if (view.strides[axis] < 0)
+      return error(Code::invalid_argument, op, "{} has the negative stride {}", argument, view.strides[axis]);
+  if (elements > 0 && view.data == nullptr) return error(Code::invalid_argument, op, "{} is null", argument);
+  const auto reach = reach_bytes(view);
+  if (!reach) return error(Code::invalid_argument, op, "{} {} reaches over 2^63 bytes", argument, name(view.shape));
+  if (reinterpret_cast<std::uintptr_t>(view.data) >
+      std::numeric_limits<std::uintptr_t>::max() - static_cast<std::uintptr_t>(*reach))
+    return error(Code::invalid_argument, op, "{} reaches beyond the address space", argument);
+  return {};
+}
+
+}  // namespace
+
+Status check_extent(std::string_view op, std::int64_t rows, std::int64_t k, DType dtype,
+                    const Granularity& granularity) {
+  if (rows < 0) return error(Code::invalid_argument, op, "rows is {}; it must not be negative", rows);
+  if (k < 0) return error(Code::invalid_argument, op, "k is {}; it must not be negative", k);
+  if (granularity.kind == Granularity::Kind::group && granularity.group_size < 1)
+    return error(Code::invalid_argument, op, "group size is {}; it must be at least 1", granularity.group_size);
+  const auto elements = checked_mul(rows, k);
+  if (!elements || !checked_mul(*elements, static_cast<std::int64_t>(size_of(dtype))))
+    return error(Code::invalid_argument, op, "{} x {} elements of {} are more than 2^63 - 1 bytes", rows, k,
+                 name(dtype));
+  return {};
+}
+
+Result<RowView> as_rows(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+                        std::int64_t rows, std::int64_t k) {
+  TERN_RETURN_IF_ERROR(check_view(op, argument, view, dtype, rows * k));
+  if (rows == 0 || k == 0) return RowView{rows, k, k};
+  const int rank = view.shape.rank();
+  const std::int64_t last = rank == 0 ? 1 : view.shape[rank - 1];
+  if (last != k)
+    return error(Code::invalid_argument, op, "{} is {}: its last axis is {}, the problem says {}", argument,
+                 name(view.shape), last, k);
+  if (k > 1 && view.strides[rank - 1] != 1)
+    return error(Code::invalid_argument, op, "{} has stride {} along its last axis; make it contiguous there first",
+                 argument, view.strides[rank - 1]);
+  // Fold the leading axes from the innermost outwards; axes of size 1 have no step.
+  std::int64_t stride = 0, folded = 1;
+  for (int axis = rank - 2; axis >= 0; --axis) {
+    if (view.shape[axis] == 1) continue;
+    if (folded == 1)
+      stride = view.strides[axis];
+    else if (view.strides[axis] != stride * folded)
+      return error(Code::invalid_argument, op, "{} {} with strides {} is not a set of evenly spaced rows", argument,
+                   name(view.shape), name(view.strides));
+    folded *= view.shape[axis];
+  }
+  if (folded == 1) stride = k;
+  if (stride < k)
+    return error(Code::invalid_argument, op, "{} has rows of {} elements only {} apart", argument, k, stride);
+  return RowView{rows, k, stride};
+}
+
+Status check_dense(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+                   std::int64_t count) {
+  TERN_RETURN_IF_ERROR(check_view(op, argument, view, dtype, count));
+  if (count == 0) return {};
+  const Shape dense = dense_strides(view.shape);
+  for (int axis = 0; axis < view.shape.rank(); ++axis)
+    if (view.shape[axis] > 1 && view.strides[axis] != dense[axis])
+      return error(Code::invalid_argument, op, "{} is not dense: strides {} for {}", argument, name(view.strides),
+                   name(view.shape));
+  return {};
+}
+
+Status check_scales(std::string_view op, std::string_view argument, const float* scales, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i)
+    if (!(scales[i] > 0.0F) || !std::isfinite(scales[i]))
+      return error_at(i, Code::invalid_scale, op, "{}[{}] is {}; it must be finite and above 0", argument, i,
+                      scales[i]);
+  return {};
+}
+
+ByteSpan bytes_of(const ConstTensorView& view) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
+  return {begin, begin + static_cast<std::uintptr_t>(reach_bytes(view).value_or(0))};
+}
+
+Status check_apart(std::string_view op, std::string_view a_name, ByteSpan a, std::string_view b_name, ByteSpan b) {
+  if (a.begin < a.end && b.begin < b.end && a.begin < b.end && b.begin < a.end)
+    return error(Code::invalid_argument, op, "{} and {} overlap", a_name, b_name);
+  return {};
+}
+
+}  // namespace tern

@@ -1,0 +1,41 @@
+// Checks of tensor views that every op makes before it touches memory.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tern/status.h"
+#include "tern/tensor.h"
+
+namespace tern {
+
+// A view seen as rows of k contiguous elements.
+struct RowView {
+  std::int64_t rows = 0;
+  std::int64_t k = 0;
+  std::int64_t stride = 0;  // elements from one row to the next
+};
+
+// Null data, wrong dtype, wrong device, a negative size or overlap with itself are errors that name the argument.
+// Leading axes fold into rows; the last axis must be contiguous and the leading ones foldable.
+Result<RowView> as_rows(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+                        std::int64_t rows, std::int64_t k);
+
+// A dense view of exactly `count` elements in any shape.
+Status check_dense(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+                   std::int64_t count);
+
+// Every scale finite and above 0; the first that is not is an invalid_scale.
+Status check_scales(std::string_view op, std::string_view argument, const float* scales, std::int64_t count);
+
+// The bytes a view reaches, to tell whether two overlap.
+struct ByteSpan {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+};
+ByteSpan bytes_of(const ConstTensorView& view);
+
+// An error when the two share a byte.
+Status check_apart(std::string_view op, std::string_view a_name, ByteSpan a, std::string_view b_name, ByteSpan b);
+
+}  // namespace tern

@@ -1,0 +1,166 @@
+// Plan<Op>: one body for every op, from what its OpTraits tell.
+#include "tern/plan.h"
+
+#include "base/errors.h"
+#include "base/fp_env.h"
+#include "base/options.h"
+#include "memory/workspace.h"
+#include "ops/ternary_dequantize/ternary_dequantize.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
+#include "plan/context_state.h"
+#include "plan/select.h"
+
+namespace tern {
+namespace {
+
+Machine machine_of(const detail::ContextState& context) {
+  return {.device = context.device.id, .capabilities = context.device.capabilities};
+}
+
+template <class Op>
+Result<Selection> decide(const Context& context, const typename Op::Problem& problem, const Preference& preference) {
+  TERN_ASSIGN(facts, OpTraits<Op>::facts(problem));
+  TERN_ASSIGN(options, read_options());
+  return select_kernel(kernel_list(), facts, machine_of(context.state()), options, preference);
+}
+
+// The reasons of the kernels that came closest: every one but those of another format.
+Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
+  std::string reasons;
+  for (const Rejection& r : why.rejections)
+    if (!r.reason.starts_with("is for ")) reasons += fmt::format("; {} {}", r.kernel, r.reason);
+  return error(Code::unsupported, facts.op, "no kernel accepts this problem{}", reasons);
+}
+
+}  // namespace
+
+template <class Op>
+struct Plan<Op>::Impl {
+  std::shared_ptr<const detail::ContextState> context;
+  Problem problem;
+  const Kernel* kernel = nullptr;
+  std::size_t workspace_bytes = 0;
+  PlanId id;
+  Explanation explanation;
+};
+
+template <class Op>
+Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem, const Preference& preference) {
+  TERN_ASSIGN(selection, decide<Op>(context, problem, preference));
+  TERN_ASSIGN(facts, OpTraits<Op>::facts(problem));
+  if (selection.kernel == nullptr) return nobody_accepts(facts, selection.explanation);
+  const detail::ContextState& state = context.state();
+  const KernelInfo& info = selection.kernel->info;
+  const KernelEntry& entry = selection.kernel->entry;
+  auto impl = std::make_shared<Impl>();
+  impl->context = context.state_;
+  impl->problem = problem;
+  impl->kernel = selection.kernel;
+  impl->workspace_bytes = entry.workspace_bytes(entry.table, &problem, state.threads.count());
+  impl->id = {.op = std::string(facts.op),
+              .kernel = std::string(info.name),
+              .element = std::string(name(facts.dtype)),
+              .aux_element = "f32",
+              .layout = std::string(name(facts.format)),
+              .epilogue = "none",
+              .arch = std::string(info.isa),
+              .backend = info.device == DeviceKind::cpu ? "cpu" : "cuda",
+              .guarantee = info.guarantee};
+  impl->explanation = std::move(selection.explanation);
+  if (state.observer) {
+    std::string note = impl->explanation.chosen_because;
+    for (const std::string& n : impl->explanation.notes) note += "; " + n;
+    state.observer->plan_selected(info.name, note);
+  }
+  return Plan(std::move(impl));
+}
+
+template <class Op>
+Result<Explanation> Plan<Op>::explain(const Context& context, const Problem& problem, const Preference& preference) {
+  TERN_ASSIGN(selection, decide<Op>(context, problem, preference));
+  return std::move(selection.explanation);
+}
+
+template <class Op>
+Status Plan<Op>::can_implement(const Args& args) const {
+  auto params = OpTraits<Op>::bind(impl_->problem, args);
+  return params.ok() ? Status() : Status(std::move(params).error());
+}
+
+template <class Op>
+std::size_t Plan<Op>::workspace_bytes() const {
+  return impl_->workspace_bytes;
+}
+
+template <class Op>
+Status Plan<Op>::run(Stream stream, Workspace workspace, const Args& args) const {
+  const detail::ContextState& state = *impl_->context;
+  if (detail::ContextState::owner(stream) != &state)
+    return error(Code::invalid_argument, impl_->id.op, "the stream is not one of the plan's context");
+  if (workspace.size() < impl_->workspace_bytes)
+    return error(Code::invalid_argument, impl_->id.op, "the workspace has {} bytes, {} are needed", workspace.size(),
+                 impl_->workspace_bytes);
+  if (impl_->workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data()) % kWorkspaceAlignment != 0)
+    return error(Code::invalid_argument, impl_->id.op, "the workspace is not aligned to {} bytes", kWorkspaceAlignment);
+  TERN_ASSIGN(params, OpTraits<Op>::bind(impl_->problem, args));
+  if (OpTraits<Op>::empty(params)) return {};
+
+  const RunEvent event{.kernel = impl_->id.kernel, .device = "cpu", .threads = state.threads.count()};
+  if (state.observer) state.observer->run_started(event);
+  const KernelEntry& entry = impl_->kernel->entry;
+  Status status;
+  {
+    const FpEnvGuard modes;
+    status = entry.run(entry.table, &params, {state.threads, workspace});
+  }
+  if (state.observer) state.observer->run_finished(event, status);
+  return status;
+}
+
+template <class Op>
+auto Plan<Op>::problem() const -> const Problem& {
+  return impl_->problem;
+}
+template <class Op>
+const PlanId& Plan<Op>::id() const {
+  return impl_->id;
+}
+template <class Op>
+const Guarantee& Plan<Op>::guarantee() const {
+  return impl_->id.guarantee;
+}
+template <class Op>
+const Explanation& Plan<Op>::explain() const {
+  return impl_->explanation;
+}
+
+std::string PlanId::str() const {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|math={},acc={}{}{}", op, kernel, element, aux_element, layout, epilogue,
+                     arch, backend, guarantee.math, guarantee.accumulator, guarantee.deterministic ? ",det" : "",
+                     guarantee.bit_stable ? ",bitstable" : "");
+}
+
+Result<std::vector<KernelDescription>> kernels(const Context& context) {
+  TERN_ASSIGN(options, read_options());
+  std::vector<KernelDescription> list;
+  for (const Kernel& kernel : kernel_list()) {
+    KernelDescription d{.name = std::string(kernel.info.name),
+                        .op = std::string(kernel.info.op),
+                        .format = std::string(name(kernel.info.format)),
+                        .in_build = kernel.entry.table != nullptr};
+    for (int i = 0; i < kCapabilityCount; ++i)
+      if (const auto c = static_cast<Capability>(i); kernel.info.needs.has(c)) d.needs.emplace_back(name(c));
+    for (const DType t : {DType::f32, DType::f64, DType::f16, DType::bf16})
+      if (kernel.info.dtypes.has(t)) d.dtypes.emplace_back(name(t));
+    for (const Scheme s : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2})
+      if (kernel.info.schemes.has(s)) d.schemes.emplace_back(name(s));
+    d.refused = refused_by_machine(kernel, machine_of(context.state()), options).value_or("");
+    list.push_back(std::move(d));
+  }
+  return list;
+}
+
+template class Plan<TernaryQuantize>;
+template class Plan<TernaryDequantize>;
+
+}  // namespace tern

@@ -1,0 +1,146 @@
+// The vector words, each said in plain code, at any width: what every ISA header must do, lane for lane. The scalar
+// kernels are the 16-byte instance; the 32- and 64-byte ones let every machine test every width of the generic loops.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tern::simd {
+namespace {
+
+template <std::size_t kBytes>
+struct Emulated {
+  static constexpr std::size_t kF = kBytes / 4;  // floats a vector holds
+  static constexpr std::size_t kD = kF / 2;      // doubles; also the quads that two F's hold
+
+  template <class T, std::size_t N>
+  struct Lanes {
+    T v[N];
+  };
+  using F = Lanes<float, kF>;
+  using D = Lanes<double, kD>;
+  using I = Lanes<std::int32_t, kF>;
+  using B = Lanes<std::int8_t, 4 * kF>;
+
+  // Applies f to each lane index.
+  template <class V, class Fn>
+  static V lanes(Fn f) {
+    V out;
+    for (std::size_t i = 0; i < sizeof(out.v) / sizeof(out.v[0]); ++i) out.v[i] = f(i);
+    return out;
+  }
+
+  static F load(const float* p) {  // of any alignment
+    F a;
+    __builtin_memcpy(a.v, p, sizeof a.v);
+    return a;
+  }
+  static F set1(float x) {
+    return lanes<F>([&](std::size_t) { return x; });
+  }
+  static void store(float* p, F a) { __builtin_memcpy(p, a.v, sizeof a.v); }
+  static void stream(float* p, F a) { store(p, a); }  // a store that need not stay in the cache; p is kBytes-aligned
+  static void stream_fence() {}                        // after the last stream(), before anyone else reads
+  static void prefetch(const void* p) { __builtin_prefetch(p); }
+
+  static D zero_d() { return D{}; }
+  static D add(D a, D b) {
+    return lanes<D>([&](std::size_t i) { return a.v[i] + b.v[i]; });
+  }
+  static void store(double* p, D a) { copy(p, a.v, kD); }
+  // Of kD quads: (|p0| + |p1|) + (|p2| + |p3|) in f64
+  static D abs_quad_sums(const float* p) {
+    float x[4 * kD];
+    __builtin_memcpy(x, p, sizeof x);
+    return lanes<D>([&](std::size_t i) {
+      const float* q = x + 4 * i;
+      return (wide_abs(q[0]) + wide_abs(q[1])) + (wide_abs(q[2]) + wide_abs(q[3]));
+    });
+  }
+  // The same, with +0 for every |p| that is not above h, and the number of those above added to count's lanes
+  static D abs_quad_sums_above(const float* p, float h, I& count) {
+    float kept[4 * kD];
+    __builtin_memcpy(kept, p, sizeof kept);
+    for (std::size_t i = 0; i < 4 * kD; ++i) {
+      const bool above = __builtin_fabsf(kept[i]) > h;
+      kept[i] = above ? kept[i] : 0.0F;
+      count.v[i % kF] += above ? 1 : 0;
+    }
+    return abs_quad_sums(kept);
+  }
+
+  static I zero_i() { return I{}; }
+  static F abs(F a) {
+    return lanes<F>([&](std::size_t i) { return __builtin_fabsf(a.v[i]); });
+  }
+  static F negate(F a) {
+    return lanes<F>([&](std::size_t i) { return -a.v[i]; });
+  }
+  // The larger of two bit patterns as int32: the order of floats that are not negative, with NaN on top
+  static I max_bits(I m, F a) {
+    return max(m, lanes<I>([&](std::size_t i) { return __builtin_bit_cast(std::int32_t, a.v[i]); }));
+  }
+  static I max(I a, I b) {
+    return lanes<I>([&](std::size_t i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  static void store(std::int32_t* p, I a) { copy(p, a.v, kF); }
+
+  // sign(x) where |x| > h, else 0
+  static I trits(F x, F h) {
+    return lanes<I>([&](std::size_t i) { return (x.v[i] > h.v[i] ? 1 : 0) - (x.v[i] < -h.v[i] ? 1 : 0); });
+  }
+  // rne(min(max(x/s, -2), 1)): a sum with 1.5 * 2^23 rounds to an integer, nearest even
+  static I int2(F x, F s) {
+    return lanes<I>([&](std::size_t i) {
+      float q = x.v[i] / s.v[i];
+      q = q > -2.0F ? q : -2.0F;
+      q = q < 1.0F ? q : 1.0F;
+      return static_cast<std::int32_t>((q + 12582912.0F) - 12582912.0F);
+    });
+  }
+  // Four vectors of small integers to one of bytes, in whatever order store_* undoes
+  static B narrow(I a, I b, I c, I d) {
+    const I* all[4] = {&a, &b, &c, &d};
+    return lanes<B>([&](std::size_t i) { return static_cast<std::int8_t>(all[i / kF]->v[i % kF]); });
+  }
+  static void store_i8(std::int8_t* p, B a) { copy(p, a.v, 4 * kF); }
+  static void store_i2(std::uint8_t* p, B a) { store_quads(p, a, 1); }
+  static void store_s2(std::uint8_t* p, B a) { store_quads(p, a, 0); }
+
+  static I widen(const std::int8_t* p) {
+    return lanes<I>([&](std::size_t i) { return p[i]; });
+  }
+  static I invert(I a) {
+    return lanes<I>([&](std::size_t i) { return ~a.v[i]; });
+  }
+  static F to_float(I a) {
+    return lanes<F>([&](std::size_t i) { return static_cast<float>(a.v[i]); });
+  }
+  static F mul(F a, F b) {
+    return lanes<F>([&](std::size_t i) { return a.v[i] * b.v[i]; });
+  }
+  // A table of four floats, and kF look-ups in it by the 2-bit codes of kF / 4 bytes
+  static F table4(const float* values) {
+    return lanes<F>([&](std::size_t i) { return values[i % 4]; });
+  }
+  static F decode(const std::uint8_t* p, F table) {
+    return lanes<F>([&](std::size_t i) { return table.v[(p[i / 4] >> (2 * (i % 4))) & 3]; });
+  }
+
+ private:
+  static double wide_abs(float x) { return __builtin_fabs(static_cast<double>(x)); }
+  template <class T>
+  static void copy(T* to, const T* from, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
+  }
+  static void store_quads(std::uint8_t* p, const B& a, int bias) {
+    for (std::size_t i = 0; i < kF; ++i) {
+      unsigned byte = 0;
+      for (std::size_t j = 0; j < 4; ++j) byte |= (static_cast<unsigned>(a.v[4 * i + j] + bias) & 3U) << (2 * j);
+      p[i] = static_cast<std::uint8_t>(byte);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace tern::simd

@@ -1,0 +1,101 @@
+// Vector words for AVX2: 8 floats, 4 doubles. See emulated.h for what each word means.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tern::simd {
+namespace {
+
+struct X86Avx2 {
+  using F = __m256;
+  using D = __m256d;
+  using I = __m256i;
+  using B = __m256i;  // lane-interleaved: low halves of four I's, then the high halves
+  static constexpr std::size_t kF = 8, kD = 4;
+
+  static F load(const float* p) { return _mm256_loadu_ps(p); }
+  static F set1(float v) { return _mm256_set1_ps(v); }
+  static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
+  static void stream(float* p, F v) { _mm256_stream_ps(p, v); }
+  static void stream_fence() { _mm_sfence(); }
+  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+  static D zero_d() { return _mm256_setzero_pd(); }
+  static D add(D a, D b) { return _mm256_add_pd(a, b); }
+  static void store(double* p, D v) { _mm256_storeu_pd(p, v); }
+  static D abs_quad(const float* p) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), _mm256_cvtps_pd(_mm_loadu_ps(p))); }
+  // a, b, c, d are one quad each: (a0 + a1) + (a2 + a3), and so on for the others
+  static D sum_quads(D a, D b, D c, D d) {
+    const D ab = _mm256_hadd_pd(a, b);  // a0+a1 b0+b1 | a2+a3 b2+b3
+    const D cd = _mm256_hadd_pd(c, d);
+    return _mm256_add_pd(_mm256_permute2f128_pd(ab, cd, 0x20), _mm256_permute2f128_pd(ab, cd, 0x31));
+  }
+  static D abs_quad_sums(const float* p) {
+    return sum_quads(abs_quad(p), abs_quad(p + 4), abs_quad(p + 8), abs_quad(p + 12));
+  }
+  static D abs_quad_sums_above(const float* p, float h, I& count) {
+    const __m256 half = _mm256_set1_ps(h);
+    const D wide = _mm256_set1_pd(static_cast<double>(h));
+    const auto keep = [&](const float* q) {
+      const D a = abs_quad(q);
+      return _mm256_and_pd(a, _mm256_cmp_pd(a, wide, _CMP_GT_OQ));
+    };
+    count = _mm256_sub_epi32(count, _mm256_castps_si256(_mm256_cmp_ps(abs(load(p)), half, _CMP_GT_OQ)));
+    count = _mm256_sub_epi32(count, _mm256_castps_si256(_mm256_cmp_ps(abs(load(p + 8)), half, _CMP_GT_OQ)));
+    return sum_quads(keep(p), keep(p + 4), keep(p + 8), keep(p + 12));
+  }
+
+  static I zero_i() { return _mm256_setzero_si256(); }
+  static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
+  static F negate(F v) { return _mm256_xor_ps(_mm256_set1_ps(-0.0F), v); }
+  static I max_bits(I m, F v) { return max(m, _mm256_castps_si256(v)); }
+  static I max(I a, I b) { return _mm256_max_epi32(a, b); }
+  static void store(std::int32_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+
+  static I trits(F x, F h) {
+    const __m256i above = _mm256_castps_si256(_mm256_cmp_ps(x, h, _CMP_GT_OQ));
+    const __m256i below = _mm256_castps_si256(_mm256_cmp_ps(x, negate(h), _CMP_LT_OQ));
+    return _mm256_sub_epi32(below, above);  // a mask is -1
+  }
+  static I int2(F x, F s) {
+    const F q = _mm256_min_ps(_mm256_max_ps(_mm256_div_ps(x, s), _mm256_set1_ps(-2.0F)), _mm256_set1_ps(1.0F));
+    return _mm256_cvtps_epi32(q);  // nearest even: the rounding mode is set by whoever called
+  }
+  static B narrow(I a, I b, I c, I d) { return _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d)); }
+  static void store_i8(std::int8_t* p, B v) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(v, order));
+  }
+  static void store_i2(std::uint8_t* p, B v) { store_quads(p, _mm256_add_epi8(v, _mm256_set1_epi8(1))); }
+  static void store_s2(std::uint8_t* p, B v) { store_quads(p, _mm256_and_si256(v, _mm256_set1_epi8(3))); }
+
+  static I widen(const std::int8_t* p) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I invert(I v) { return _mm256_xor_si256(v, _mm256_set1_epi32(-1)); }
+  static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
+  static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+  static F table4(const float* values) { return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(values)); }
+  static F decode(const std::uint8_t* p, F table) {
+    const int bits = p[0] | p[1] << 8;
+    const __m256i shifts = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
+    return _mm256_permutevar_ps(table, _mm256_srlv_epi32(_mm256_set1_epi32(bits), shifts));  // uses the low two bits
+  }
+
+ private:
+  // 32 codes of 0..3 to 8 bytes, four codes a byte
+  static void store_quads(std::uint8_t* p, B codes) {
+    const __m256i pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0401));        // c0 + 4 c1
+    const __m256i quads = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x0010'0001));      // + 16 (c2 + 4 c3)
+    const __m256i bytes = _mm256_shuffle_epi8(quads, _mm256_set1_epi32(0x0C'08'04'00));  // low byte of each
+    // low half: quads 0 2 4 6, high half: quads 1 3 5 7
+    const __m128i row = _mm_unpacklo_epi8(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), row);
+  }
+};
+
+}  // namespace
+}  // namespace tern::simd

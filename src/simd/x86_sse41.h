@@ -1,0 +1,89 @@
+// Vector words for SSE4.1: 4 floats, 2 doubles. See emulated.h for what each word means.
+#pragma once
+
+#include <smmintrin.h>
+#include <tmmintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "simd/decode_table.h"
+
+namespace tern::simd {
+namespace {
+
+struct X86Sse41 {
+  using F = __m128;
+  using D = __m128d;
+  using I = __m128i;
+  using B = __m128i;
+  static constexpr std::size_t kF = 4, kD = 2;
+
+  static F load(const float* p) { return _mm_loadu_ps(p); }
+  static F set1(float v) { return _mm_set1_ps(v); }
+  static void store(float* p, F v) { _mm_storeu_ps(p, v); }
+  static void stream(float* p, F v) { _mm_stream_ps(p, v); }
+  static void stream_fence() { _mm_sfence(); }
+  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+  static D zero_d() { return _mm_setzero_pd(); }
+  static D add(D a, D b) { return _mm_add_pd(a, b); }
+  static void store(double* p, D v) { _mm_storeu_pd(p, v); }
+  // low half and high half of a quad as doubles: (a0 + a1, a2 + a3), then added crosswise with the other quad's
+  static D pair_sums(F v) { return _mm_hadd_pd(_mm_cvtps_pd(v), _mm_cvtps_pd(_mm_movehl_ps(v, v))); }
+  static D abs_quad_sums(const float* p) { return _mm_hadd_pd(pair_sums(abs(load(p))), pair_sums(abs(load(p + 4)))); }
+  static D abs_quad_sums_above(const float* p, float h, I& count) {
+    const auto keep = [&](const float* q) {
+      const F a = abs(load(q));
+      const F mask = _mm_cmpgt_ps(a, set1(h));
+      count = _mm_sub_epi32(count, _mm_castps_si128(mask));
+      return _mm_and_ps(a, mask);
+    };
+    const D first = pair_sums(keep(p));
+    return _mm_hadd_pd(first, pair_sums(keep(p + 4)));
+  }
+
+  static I zero_i() { return _mm_setzero_si128(); }
+  static F abs(F v) { return _mm_andnot_ps(_mm_set1_ps(-0.0F), v); }
+  static F negate(F v) { return _mm_xor_ps(_mm_set1_ps(-0.0F), v); }
+  static I max_bits(I m, F v) { return max(m, _mm_castps_si128(v)); }
+  static I max(I a, I b) { return _mm_max_epi32(a, b); }
+  static void store(std::int32_t* p, I v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
+
+  static I trits(F x, F h) {
+    return _mm_sub_epi32(_mm_castps_si128(_mm_cmplt_ps(x, negate(h))), _mm_castps_si128(_mm_cmpgt_ps(x, h)));
+  }
+  static I int2(F x, F s) {
+    return _mm_cvtps_epi32(_mm_min_ps(_mm_max_ps(_mm_div_ps(x, s), _mm_set1_ps(-2.0F)), _mm_set1_ps(1.0F)));
+  }
+  static B narrow(I a, I b, I c, I d) { return _mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d)); }
+  static void store_i8(std::int8_t* p, B v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
+  static void store_i2(std::uint8_t* p, B v) { store_quads(p, _mm_add_epi8(v, _mm_set1_epi8(1))); }
+  static void store_s2(std::uint8_t* p, B v) { store_quads(p, _mm_and_si128(v, _mm_set1_epi8(3))); }
+
+  static I widen(const std::int8_t* p) {
+    std::int32_t bytes = 0;
+    __builtin_memcpy(&bytes, p, sizeof bytes);
+    return _mm_cvtepi8_epi32(_mm_cvtsi32_si128(bytes));
+  }
+  static I invert(I v) { return _mm_xor_si128(v, _mm_set1_epi32(-1)); }
+  static F to_float(I v) { return _mm_cvtepi32_ps(v); }
+  static F mul(F a, F b) { return _mm_mul_ps(a, b); }
+  static F table4(const float* values) { return _mm_loadu_ps(values); }
+  static F decode(const std::uint8_t* p, F table) {
+    const __m128i order = _mm_load_si128(reinterpret_cast<const __m128i*>(kDecodeShuffles.bytes[*p]));
+    return _mm_castsi128_ps(_mm_shuffle_epi8(_mm_castps_si128(table), order));
+  }
+
+ private:
+  // 16 codes of 0..3 to 4 bytes, four codes a byte
+  static void store_quads(std::uint8_t* p, B codes) {
+    const __m128i pairs = _mm_maddubs_epi16(codes, _mm_set1_epi16(0x0401));    // c0 + 4 c1
+    const __m128i quads = _mm_madd_epi16(pairs, _mm_set1_epi32(0x0010'0001));  // + 16 (c2 + 4 c3)
+    const std::int32_t bytes = _mm_cvtsi128_si32(_mm_shuffle_epi8(quads, _mm_set1_epi32(0x0C'08'04'00)));
+    __builtin_memcpy(p, &bytes, sizeof bytes);
+  }
+};
+
+}  // namespace
+}  // namespace tern::simd
