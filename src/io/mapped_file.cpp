@@ -1,0 +1,51 @@
+// open, fstat, mmap, close; the mapping outlives the descriptor.
+#include "io/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "io/file_error.h"
+
+namespace tern {
+namespace {
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path, std::string_view where) {
+  // Without O_NONBLOCK a pipe would hold us here until somebody writes to it.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) return os_error(errno, where, "open", path);
+  struct stat info {};
+  if (::fstat(file.fd, &info) != 0) return os_error(errno, where, "look at", path);
+  if (!S_ISREG(info.st_mode))
+    return error(Code::io_error, where, "'{}' is {}, not a regular file", path, kind_of(info.st_mode));
+  const auto size_bytes = static_cast<std::size_t>(info.st_size);
+  if (size_bytes == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}));  // mmap refuses no bytes
+  void* data = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (data == MAP_FAILED) return os_error(errno, where, "map", path);
+  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::uint8_t*>(data), size_bytes}));
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace tern

@@ -1,0 +1,32 @@
+// A whole regular file, mapped read-only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tern/status.h"
+
+namespace tern {
+
+// Its bytes stay where they are for as long as it lives. Nothing is read before it is touched; if somebody shortens
+// the file meanwhile, touching what is gone raises SIGBUS, as with every mapping.
+class MappedFile {
+ public:
+  // Directories, pipes and devices are refused: they have no length to check a header against.
+  static Result<std::shared_ptr<const MappedFile>> open(const std::string& path, std::string_view where);
+
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  std::span<const std::uint8_t> bytes_;
+};
+
+}  // namespace tern

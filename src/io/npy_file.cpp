@@ -1,0 +1,136 @@
+// NpyFile and save_npy.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/checked.h"
+#include "io/file_error.h"
+#include "io/little_endian.h"
+#include "io/mapped_file.h"
+#include "io/npy.h"
+#include "io/output_file.h"
+#include "tern/io.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kOpen = "NpyFile::open";
+constexpr std::string_view kSave = "save_npy";
+
+// Everything a view can get wrong, before a file is made for it. Answers how many elements it has.
+Result<std::int64_t> check_view(const ConstTensorView& tensor) {
+  TERN_ASSIGN(count, element_count(tensor.shape));
+  if (!checked_mul(count, static_cast<std::int64_t>(size_of(tensor.dtype))))
+    return error(Code::invalid_argument, kSave, "shape {} of {} has more bytes than 2^63 - 1", name(tensor.shape),
+                 name(tensor.dtype));
+  if (tensor.strides.rank() != tensor.shape.rank())
+    return error(Code::invalid_argument, kSave, "shape {} has {} strides, not {}", name(tensor.shape),
+                 tensor.strides.rank(), tensor.shape.rank());
+  if (tensor.device.kind != DeviceKind::cpu)
+    return error(Code::invalid_argument, kSave, "the tensor is on {}; copy it to the host first", name(tensor.device));
+  if (count > 0 && tensor.data == nullptr)
+    return error(Code::invalid_argument, kSave, "the data of a tensor of shape {} is null", name(tensor.shape));
+  return count;
+}
+
+// Writes the elements in row-major order: whole dense stretches as they lie, short ones gathered in a buffer.
+class ElementWriter {
+ public:
+  ElementWriter(OutputFile& file, ProgressMeter& meter) : file_(file), meter_(meter) {}
+
+  Status write(const ConstTensorView& tensor, std::int64_t count) {
+    if (count == 0) return {};
+    const auto item_bytes = static_cast<std::int64_t>(size_of(tensor.dtype));
+    int outer = tensor.shape.rank();  // axes [outer, rank) are dense
+    std::int64_t run_elems = 1;
+    for (; outer > 0 && (tensor.strides[outer - 1] == run_elems || tensor.shape[outer - 1] == 1); --outer)
+      run_elems *= tensor.shape[outer - 1];
+    const auto* base = static_cast<const std::uint8_t*>(tensor.data);
+    const auto run_bytes = static_cast<std::size_t>(run_elems * item_bytes);
+    std::array<std::int64_t, Shape::kMaxRank> at{};
+    std::int64_t offset_elems = 0;
+    for (std::int64_t run = 0; run < count / run_elems; ++run) {
+      TERN_RETURN_IF_ERROR(append({base + offset_elems * item_bytes, run_bytes}));
+      for (int axis = outer - 1; axis >= 0; --axis) {
+        auto& index = at[static_cast<std::size_t>(axis)];
+        offset_elems += tensor.strides[axis];
+        if (++index < tensor.shape[axis]) break;
+        offset_elems -= index * tensor.strides[axis];
+        index = 0;
+      }
+    }
+    return flush();
+  }
+
+ private:
+  Status append(std::span<const std::uint8_t> run) {
+    if (run.size() >= kWriteChunkBytes) {
+      TERN_RETURN_IF_ERROR(flush());
+      return put(run);
+    }
+    if (buffer_.size() + run.size() > kWriteChunkBytes) TERN_RETURN_IF_ERROR(flush());
+    buffer_.insert(buffer_.end(), run.begin(), run.end());
+    return {};
+  }
+
+  Status flush() {
+    TERN_RETURN_IF_ERROR(put(buffer_));
+    buffer_.clear();
+    return {};
+  }
+
+  Status put(std::span<const std::uint8_t> bytes) {
+    for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kWriteChunkBytes))) {
+      const auto chunk = bytes.first(std::min(bytes.size(), kWriteChunkBytes));
+      TERN_RETURN_IF_ERROR(file_.write(chunk));
+      meter_.advance(chunk.size());
+    }
+    return {};
+  }
+
+  OutputFile& file_;
+  ProgressMeter& meter_;
+  std::vector<std::uint8_t> buffer_;
+};
+
+}  // namespace
+
+struct NpyFile::Impl {
+  std::string path;
+  std::shared_ptr<const MappedFile> file;  // keeps the bytes of the view alive for every copy of the NpyFile
+  ConstTensorView view;
+};
+
+Result<NpyFile> NpyFile::open(const std::string& path) {
+  TERN_ASSIGN(file, MappedFile::open(path, kOpen));
+  auto header = npy::parse(file->bytes());
+  if (!header.ok()) return in_file(std::move(header).error(), kOpen, path);
+  if (header->text_bytes)
+    return error(Code::unsupported, kOpen, "'{}': dtype '|S{}' is text; save an array of numbers", path,
+                 *header->text_bytes);
+  // May be unaligned where the writer did not pad the header (npy.h).
+  const std::uint8_t* data = file->bytes().data() + header->data_offset;
+  return NpyFile(
+      std::make_shared<const Impl>(Impl{path, std::move(file), ConstTensorView(data, header->dtype, header->shape)}));
+}
+
+ConstTensorView NpyFile::view() const { return impl_->view; }
+const std::string& NpyFile::path() const { return impl_->path; }
+
+Status save_npy(const std::string& path, const ConstTensorView& tensor, const Progress& progress) {
+  TERN_ASSIGN(count, check_view(tensor));
+  auto header = npy::make_header(tensor.dtype, tensor.shape);
+  if (!header.ok()) return in_file(std::move(header).error(), kSave, path);
+  TERN_ASSIGN(file, OutputFile::create(path, kSave));
+  ProgressMeter meter(progress, header->size() + static_cast<std::size_t>(count) * size_of(tensor.dtype));
+  TERN_RETURN_IF_ERROR(file.write(bytes_of(*header)));
+  meter.advance(header->size());
+  TERN_RETURN_IF_ERROR(ElementWriter(file, meter).write(tensor, count));
+  TERN_RETURN_IF_ERROR(file.commit());
+  meter.finish();
+  return {};
+}
+
+}  // namespace tern

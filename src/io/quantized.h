@@ -1,0 +1,21 @@
+// Quantized tensors in an archive that is already in memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "tern/memory.h"
+#include "tern/quantize.h"
+#include "tern/status.h"
+
+namespace tern {
+
+// `ignore` is for the fuzzer, which cannot guess a checksum and must still get behind it.
+enum class Sums : std::uint8_t { verify, ignore };
+
+// What load_quantized does with the bytes of a file. Allocates the two tensors and nothing else of their size.
+Result<QuantizedTensor> parse_quantized(std::span<const std::uint8_t> archive,
+                                        const std::shared_ptr<MemoryResource>& memory, Sums sums = Sums::verify);
+
+}  // namespace tern
