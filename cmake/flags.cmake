@@ -1,7 +1,8 @@
 # Compiler flags of our own targets. The numerics flags come last, so that no fast-math of an outer project survives.
 add_library(tern_flags INTERFACE)
 target_compile_features(tern_flags INTERFACE cxx_std_20)
-target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  -Wno-missing-field-initializers)  # designated initialisers leave the defaults alone
 if(TERN_WERROR)
   target_compile_options(tern_flags INTERFACE -Werror)
 endif()

@@ -18,9 +18,9 @@ using ParallelFor = std::function<void(int slots, const std::function<void(int s
 
 struct ContextConfig {
   int threads = 0;                         // 0: TERN_THREADS, else what the process may use
-  std::shared_ptr<MemoryResource> memory;  // null: host_memory()
-  std::shared_ptr<Observer> observer;      // null: nobody watches
-  ParallelFor parallel_for;                // empty: the library's own pool
+  std::shared_ptr<MemoryResource> memory = {};  // null: host_memory()
+  std::shared_ptr<Observer> observer = {};      // null: nobody watches
+  ParallelFor parallel_for = {};                // empty: the library's own pool
 };
 
 namespace detail {
@@ -55,7 +55,7 @@ class Context {
 
  private:
   explicit Context(std::shared_ptr<const detail::ContextState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::ContextState> state_;
+  std::shared_ptr<const detail::ContextState> state_ = {};
   template <class Op>
   friend class Plan;
 };

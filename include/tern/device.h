@@ -60,7 +60,7 @@ class Capabilities {
 
 struct Cache {
   int level = 1;
-  std::string type;  // "data", "unified", "instruction"
+  std::string type = {};  // "data", "unified", "instruction"
   std::size_t bytes = 0;
   std::size_t line_bytes = 64;
   int shared_by = 1;  // hardware threads
@@ -70,27 +70,27 @@ struct Cache {
 struct NumaNode {
   int id = 0;
   std::size_t memory_bytes = 0;
-  std::vector<int> cpus;
+  std::vector<int> cpus = {};
 };
 
 struct Device {
-  DeviceId id;
-  std::string name;  // "Intel(R) Xeon(R) Processor"
-  std::string architecture;  // "x86_64", "aarch64"
-  Capabilities capabilities;
+  DeviceId id = {};
+  std::string name = {};  // "Intel(R) Xeon(R) Processor"
+  std::string architecture = {};  // "x86_64", "aarch64"
+  Capabilities capabilities = {};
   int sockets = 0;
   int cores = 0;
   int hardware_threads = 0;
   int usable_threads = 1;  // what this process may run on: affinity and cgroup quota counted
   std::size_t memory_total_bytes = 0;
   std::size_t memory_available_bytes = 0;
-  std::vector<Cache> caches;
-  std::vector<NumaNode> numa_nodes;
+  std::vector<Cache> caches = {};
+  std::vector<NumaNode> numa_nodes = {};
 };
 
 struct Inventory {
-  std::vector<Device> devices;
-  std::vector<std::string> notes;  // what could not be looked at, and why
+  std::vector<Device> devices = {};
+  std::vector<std::string> notes = {};  // what could not be looked at, and why
 };
 
 // Looks at the machine anew; the CPU is always there.

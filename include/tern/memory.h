@@ -42,7 +42,7 @@ struct MemoryStatistics {
 };
 
 struct LiveAllocation {
-  std::string tag;
+  std::string tag = {};
   std::size_t bytes = 0;
   std::uint64_t sequence = 0;  // the how-manieth allocation it was
 };

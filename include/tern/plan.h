@@ -25,34 +25,34 @@ struct Guarantee {
 
 // The identity of a plan, for telemetry.
 struct PlanId {
-  std::string op;           // "ternary_quantize"
-  std::string kernel;       // "ternary_quantize.i2.x86_avx2"
-  std::string element;      // dtype of the main input
-  std::string aux_element;  // dtype of scales
-  std::string layout;       // format of the codes
-  std::string epilogue;     // "none" where an op has none
-  std::string arch;         // "x86_avx2", "sm_90a"
-  std::string backend;      // "cpu", "cuda"
-  Guarantee guarantee;
+  std::string op = {};           // "ternary_quantize"
+  std::string kernel = {};       // "ternary_quantize.i2.x86_avx2"
+  std::string element = {};      // dtype of the main input
+  std::string aux_element = {};  // dtype of scales
+  std::string layout = {};       // format of the codes
+  std::string epilogue = {};     // "none" where an op has none
+  std::string arch = {};         // "x86_avx2", "sm_90a"
+  std::string backend = {};      // "cpu", "cuda"
+  Guarantee guarantee = {};
   [[nodiscard]] TERN_API std::string str() const;  // one line, stable, fit for a key
 };
 
 // A kernel's reason for not taking a problem.
 struct Rejection {
-  std::string kernel;
-  std::string reason;
+  std::string kernel = {};
+  std::string reason = {};
 };
 
 struct Explanation {
-  std::string chosen;                 // empty when every kernel refused
-  std::string chosen_because;
-  std::vector<Rejection> rejections;  // in list order, best kernel first
-  std::vector<std::string> notes;     // overrides that took, preferences that could not be met
+  std::string chosen = {};                 // empty when every kernel refused
+  std::string chosen_because = {};
+  std::vector<Rejection> rejections = {};  // in list order, best kernel first
+  std::vector<std::string> notes = {};     // overrides that took, preferences that could not be met
 };
 
 // What the caller would like; an environment override is stronger.
 struct Preference {
-  std::string kernel;       // prefer this kernel; if it refuses, the next best is taken and noted
+  std::string kernel = {};       // prefer this kernel; if it refuses, the next best is taken and noted
   bool strict = false;      // ... or select() fails (TERN_STRICT=1 does the same)
 };
 
@@ -83,19 +83,19 @@ class TERN_API Plan {
  private:
   struct Impl;
   explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  std::shared_ptr<const Impl> impl_;
+  std::shared_ptr<const Impl> impl_ = {};
 };
 
 // One line of the list of kernels, seen from this machine.
 struct KernelDescription {
-  std::string name;
-  std::string op;
-  std::string format;
-  std::vector<std::string> needs;    // capabilities
-  std::vector<std::string> dtypes;   // of the float side
-  std::vector<std::string> schemes;
+  std::string name = {};
+  std::string op = {};
+  std::string format = {};
+  std::vector<std::string> needs = {};    // capabilities
+  std::vector<std::string> dtypes = {};   // of the float side
+  std::vector<std::string> schemes = {};
   bool in_build = false;
-  std::string refused;  // why this context cannot run it; empty when it can
+  std::string refused = {};  // why this context cannot run it; empty when it can
 };
 
 TERN_API Result<std::vector<KernelDescription>> kernels(const Context& context);

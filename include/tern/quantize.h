@@ -59,28 +59,28 @@ using TernaryDequantizePlan = Plan<TernaryDequantize>;
 
 // How close the dequantized values are to the input. Undefined figures (0/0) are empty.
 struct Quality {
-  std::optional<double> sqnr_db;  // infinite when nothing was lost
-  std::optional<double> cosine;
+  std::optional<double> sqnr_db = {};  // infinite when nothing was lost
+  std::optional<double> cosine = {};
   double zero_fraction = 0;  // share of codes that are 0
 };
 
 // A limit that is set and missed fails the call with Code::quality_below_limit.
 struct Tolerance {
-  std::optional<double> min_sqnr_db;
-  std::optional<double> min_cosine;
-  std::optional<double> max_zero_fraction;
+  std::optional<double> min_sqnr_db = {};
+  std::optional<double> min_cosine = {};
+  std::optional<double> max_zero_fraction = {};
   [[nodiscard]] bool any() const { return min_sqnr_db || min_cosine || max_zero_fraction; }
 };
 
 struct QuantizeOptions {
   Scheme scheme = Scheme::absmean;
   Granularity granularity = {};
-  std::optional<Format> format;  // empty: default_format(scheme)
+  std::optional<Format> format = {};  // empty: default_format(scheme)
   NonFinite non_finite = NonFinite::reject;
-  std::span<const float> scale;  // int2 only: one, or one per range; empty: computed
-  Tolerance tolerance;
+  std::span<const float> scale = {};  // int2 only: one, or one per range; empty: computed
+  Tolerance tolerance = {};
   bool measure_quality = false;  // implied by a tolerance
-  Preference preference;
+  Preference preference = {};
 };
 
 // Codes, scales and what they mean, together.
@@ -91,8 +91,8 @@ struct QuantizedTensor {
   Scheme scheme = Scheme::absmean;
   Format format = Format::i2;
   Granularity granularity = {};
-  std::string kernel;              // which kernel made it; empty when it was read from a file
-  std::optional<Quality> quality;  // when it was asked for
+  std::string kernel = {};              // which kernel made it; empty when it was read from a file
+  std::optional<Quality> quality = {};  // when it was asked for
 
   [[nodiscard]] std::span<const std::uint8_t> quantized_data() const { return codes.as<const std::uint8_t>(); }
   [[nodiscard]] std::span<const float> scale_values() const { return scales.as<const float>(); }

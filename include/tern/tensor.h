@@ -56,7 +56,7 @@ struct BasicTensorView {
   DType dtype = DType::f32;
   Shape shape;
   Shape strides;
-  DeviceId device;
+  DeviceId device = {};
 
   BasicTensorView() = default;
   BasicTensorView(Void* data_, DType dtype_, const Shape& shape_, DeviceId device_ = {})
@@ -98,7 +98,7 @@ class Tensor {
   }
 
  private:
-  std::shared_ptr<MemoryResource> memory_;
+  std::shared_ptr<MemoryResource> memory_ = {};
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
   DType dtype_ = DType::f32;
