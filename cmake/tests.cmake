@@ -5,6 +5,7 @@ include(GoogleTest)
 function(tern_test_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE tern_internal GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})  # for tests/support
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(TARGET tern_lab)
     target_link_libraries(${name} PRIVATE tern_lab)

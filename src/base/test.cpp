@@ -1,0 +1,77 @@
+// Errors, words and checked arithmetic.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "tern/types.h"
+
+namespace tern {
+namespace {
+
+TEST(Status, IsOkOrAnError) {
+  const Status fine;
+  EXPECT_TRUE(fine.ok());
+  EXPECT_EQ(fine.code(), Code::ok);
+  const Status broken = error(Code::invalid_argument, "op", "k is {}", -3);
+  EXPECT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().str(), "invalid_argument: k is -3 (op)");
+  EXPECT_EQ(error_at(7, Code::non_finite, "op", "x").index, 7);
+}
+
+TEST(Result, CarriesAValueOrAnError) {
+  Result<std::string> fine(std::string("yes"));
+  ASSERT_TRUE(fine.ok());
+  EXPECT_EQ(*fine, "yes");
+  const Result<int> broken(error(Code::io_error, "", "no"));
+  EXPECT_EQ(broken.code(), Code::io_error);
+  EXPECT_EQ(Result<int>(Status()).code(), Code::internal);  // an ok Status is no value
+}
+
+TEST(Codes, EveryCodeHasAName) {
+  for (int i = 0; i <= static_cast<int>(Code::internal); ++i) EXPECT_NE(name(static_cast<Code>(i)), "unknown");
+  EXPECT_EQ(name(Code::invalid_scale), "invalid_scale");
+  EXPECT_EQ(name(static_cast<Code>(99)), "unknown");
+}
+
+template <class E, class Parse>
+void both_ways(std::initializer_list<E> all, Parse parse) {
+  for (const E e : all) {
+    auto parsed = parse(name(e));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(*parsed, e);
+  }
+}
+
+TEST(Words, GoBothWays) {
+  both_ways({DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32}, parse_dtype);
+  both_ways({Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2}, parse_scheme);
+  both_ways({Format::i2, Format::s2, Format::i8}, parse_format);
+  both_ways({NonFinite::reject, NonFinite::saturate}, parse_non_finite);
+  both_ways({Granularity::tensor(), Granularity::row(), Granularity::group(100)}, parse_granularity);
+  both_ways({DeviceId{}, DeviceId{DeviceKind::cuda, 3}}, parse_device);
+  EXPECT_EQ(*parse_granularity("group"), Granularity::group(128));
+}
+
+TEST(Words, UnknownOnesAreErrorsThatListTheKnown) {
+  EXPECT_EQ(parse_scheme("absmin").error().message, "'absmin' is not one of absmean, absmax, mse, int2");
+  for (const char* bad : {"group:0", "group:-1", "group:", "group:1x", "Row", "", "group:99999999999999999999"})
+    EXPECT_EQ(parse_granularity(bad).code(), Code::invalid_argument) << bad;
+  for (const char* bad : {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:1x", "cpu:0"})
+    EXPECT_EQ(parse_device(bad).code(), Code::invalid_argument) << bad;
+}
+
+TEST(Checked, SaysWhenItOverflows) {
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(checked_mul(3, 4), 12);
+  EXPECT_EQ(checked_mul(kMax, 2), std::nullopt);
+  EXPECT_EQ(checked_add(kMax, 1), std::nullopt);
+  EXPECT_EQ(checked_add(kMax, 0), kMax);
+  EXPECT_EQ(ceil_div(7, 4), 2);
+  EXPECT_EQ(ceil_div(8, 4), 2);
+  EXPECT_EQ(ceil_div(kMax, 2), kMax / 2 + 1);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,128 @@
+// What the machine says of itself, and threads that run every slot once.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cfenv>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "device/isa.h"
+#include "device/threads.h"
+#include "device/topology.h"
+
+namespace tern {
+namespace {
+
+TEST(Devices, TheCpuIsThereAndMakesSense) {
+  auto inventory = devices();
+  ASSERT_TRUE(inventory.ok());
+  ASSERT_FALSE(inventory->devices.empty());
+  const Device& cpu = inventory->devices[0];
+  EXPECT_EQ(cpu.id, (DeviceId{DeviceKind::cpu, 0}));
+  EXPECT_FALSE(cpu.name.empty());
+  EXPECT_GE(cpu.hardware_threads, cpu.cores);
+  EXPECT_GE(cpu.usable_threads, 1);
+  EXPECT_GT(cpu.memory_total_bytes, cpu.memory_available_bytes / 2);
+  for (const Cache& cache : cpu.caches) {
+    EXPECT_GT(cache.bytes, 0U);
+    EXPECT_GE(cache.level, 1);
+  }
+}
+
+#if defined(__x86_64__)
+TEST(Devices, CapabilitiesAgreeWithTheCompilersOwnCheck) {
+  const Capabilities c = detect_cpu_capabilities();
+  EXPECT_EQ(c.has(Capability::x86_sse41), __builtin_cpu_supports("sse4.1") != 0);
+  EXPECT_EQ(c.has(Capability::x86_avx2), __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_EQ(c.has(Capability::x86_avx512), __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
+  EXPECT_EQ(c.has(Capability::x86_avx512vnni), __builtin_cpu_supports("avx512vnni") != 0);
+}
+#endif
+
+TEST(Devices, CapabilityNamesGoBothWays) {
+  for (int i = 0; i < kCapabilityCount; ++i) {
+    const auto c = static_cast<Capability>(i);
+    auto parsed = parse_capability(name(c));
+    ASSERT_TRUE(parsed.ok()) << name(c);
+    EXPECT_EQ(*parsed, c);
+  }
+  EXPECT_FALSE(parse_capability("x86_avx9").ok());
+}
+
+TEST(Threads, EverySlotRunsOnce) {
+  for (const int count : {1, 2, 3, 9}) {
+    const Threads threads(count);
+    for (const int slots : {0, 1, 2, 7, 100}) {
+      std::vector<std::atomic<int>> runs(static_cast<std::size_t>(slots));
+      threads.run(slots, [&](int slot) { ++runs[static_cast<std::size_t>(slot)]; });
+      for (const auto& r : runs) EXPECT_EQ(r, 1);
+    }
+  }
+}
+
+TEST(Threads, SeveralCallersAtOnce) {
+  const Threads threads(3);
+  std::vector<std::thread> callers;
+  std::vector<std::int64_t> sums(8);
+  for (std::size_t c = 0; c < sums.size(); ++c)
+    callers.emplace_back([&, c] {
+      for (int repetition = 0; repetition < 50; ++repetition) {
+        std::vector<std::int64_t> parts(16);
+        threads.run(16, [&](int slot) { parts[static_cast<std::size_t>(slot)] = slot; });
+        sums[c] += std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+      }
+    });
+  for (auto& caller : callers) caller.join();
+  for (const auto sum : sums) EXPECT_EQ(sum, 50 * 120);
+}
+
+TEST(Threads, AForkedChildHasAPoolOfItsOwn) {
+  const Threads threads(3);
+  std::atomic<int> before{0};
+  threads.run(6, [&](int) { ++before; });
+  EXPECT_EQ(before, 6);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> ran{0};
+    threads.run(6, [&](int) { ++ran; });
+    _exit(ran == 6 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// A process that may start no thread still computes. RLIMIT_NPROC does not bind root, so the child leaves it.
+TEST(Threads, NoThreadCanBeStarted) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+    const rlimit none{0, 0};
+    if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(2);
+    const Threads threads(4);
+    std::atomic<int> ran{0};
+    threads.run(8, [&](int) { ++ran; });
+    _exit(ran == 8 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "the limit on processes could not be set";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(WorkQueue, HandsOutEverythingOnce) {
+  for (const std::int64_t items : {0, 1, 10, 11})
+    for (const std::int64_t grain : {1, 3, 20}) {
+      WorkQueue queue(items, grain);
+      std::int64_t total = 0, begin = 0, end = 0;
+      while (queue.next(begin, end)) total += end - begin;
+      EXPECT_EQ(total, items);
+    }
+}
+
+}  // namespace
+}  // namespace tern

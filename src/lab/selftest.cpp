@@ -1,0 +1,55 @@
+// Runs the selftest of every op over the list of kernels.
+#include "lab/selftest.h"
+
+#include <array>
+
+#include "base/errors.h"
+#include "lab/op_selftest.h"
+#include "tern/plan.h"
+
+namespace tern::lab {
+namespace {
+
+struct OpSelftest {
+  std::string_view op;
+  Result<Comparison> (*compare)(const Context&, const std::string& kernel);
+};
+
+constexpr std::array kOps = {OpSelftest{"ternary_quantize", selftest_ternary_quantize},
+                             OpSelftest{"ternary_dequantize", selftest_ternary_dequantize}};
+
+const OpSelftest* find(std::string_view op) {
+  for (const OpSelftest& o : kOps)
+    if (o.op == op) return &o;
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::vector<SelftestResult>> selftest(const Context& context, const std::string& op,
+                                             const SelftestProgress& progress) {
+  if (!op.empty() && find(op) == nullptr) {
+    std::string known;
+    for (const OpSelftest& o : kOps) known += fmt::format("{}{}", known.empty() ? "" : ", ", o.op);
+    return error(Code::invalid_argument, "selftest", "'{}' is not one of {}", op, known);
+  }
+  TERN_ASSIGN(list, kernels(context));
+  std::vector<SelftestResult> results;
+  for (const KernelDescription& kernel : list) {
+    if (!op.empty() && kernel.op != op) continue;
+    SelftestResult result{.op = kernel.op, .kernel = kernel.name, .skipped = kernel.refused};
+    if (kernel.refused.empty()) {
+      const OpSelftest* selftest_of_op = find(kernel.op);
+      if (selftest_of_op == nullptr)
+        return error(Code::internal, "selftest", "op {} has no selftest", kernel.op);
+      TERN_ASSIGN(comparison, selftest_of_op->compare(context, kernel.name));
+      result.problems = comparison.problems;
+      result.difference = comparison.difference;
+    }
+    if (progress) progress(result);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+}  // namespace tern::lab

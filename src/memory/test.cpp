@@ -1,0 +1,149 @@
+// One contract for every memory resource, then what the statistics adaptor adds, and tensors.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "memory/workspace.h"
+#include "tern/memory.h"
+#include "tern/tensor.h"
+
+namespace tern {
+namespace {
+
+struct NamedResource {
+  const char* name;
+  std::function<std::shared_ptr<MemoryResource>()> make;
+};
+
+class ResourceContract : public ::testing::TestWithParam<NamedResource> {};
+
+TEST_P(ResourceContract, BlocksAreAlignedDistinctAndWritable) {
+  const auto memory = GetParam().make();
+  std::vector<std::pair<void*, std::size_t>> blocks;
+  for (const std::size_t bytes : {1, 63, 64, 65, 4096, 1'000'003})
+    for (const std::size_t alignment : {1, 8, 64, 256, 4096}) {
+      auto block = memory->allocate({.bytes = bytes, .alignment = alignment, .tag = "test"});
+      ASSERT_TRUE(block.ok()) << block.error().str();
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*block) % std::max<std::size_t>(alignment, 64), 0U);
+      std::memset(*block, 0xAB, bytes);
+      blocks.emplace_back(*block, bytes);
+    }
+  for (const auto& [data, bytes] : blocks) EXPECT_TRUE(memory->deallocate(data, bytes).ok());
+}
+
+TEST_P(ResourceContract, NothingIsNull) {
+  const auto memory = GetParam().make();
+  auto none = memory->allocate({.bytes = 0});
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(*none, nullptr);
+  EXPECT_TRUE(memory->deallocate(nullptr, 0).ok());
+}
+
+TEST_P(ResourceContract, RefusalsAreErrors) {
+  const auto memory = GetParam().make();
+  EXPECT_EQ(memory->allocate({.bytes = 8, .alignment = 48}).code(), Code::invalid_argument);
+  auto huge = memory->allocate({.bytes = std::numeric_limits<std::size_t>::max() / 2, .tag = "huge"});
+  ASSERT_EQ(huge.code(), Code::memory_allocation);
+  EXPECT_NE(huge.error().message.find("'huge'"), std::string::npos);
+}
+
+TEST_P(ResourceContract, SaysItsDevice) { EXPECT_EQ(GetParam().make()->device(), (DeviceId{DeviceKind::cpu, 0})); }
+
+INSTANTIATE_TEST_SUITE_P(All, ResourceContract,
+                         ::testing::Values(NamedResource{"host", host_memory},
+                                           NamedResource{"statistics", [] { return with_statistics(host_memory()); }}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Statistics, CountsAndReportsWhatIsLive) {
+  const auto memory = with_statistics(host_memory());
+  auto a = memory->allocate({.bytes = 100, .tag = "a"});
+  auto b = memory->allocate({.bytes = 50, .tag = "b"});
+  EXPECT_TRUE(memory->deallocate(*a, 100).ok());
+  auto c = memory->allocate({.bytes = 10, .tag = "c"});
+  EXPECT_FALSE(memory->allocate({.bytes = std::numeric_limits<std::size_t>::max() / 2}).ok());
+  const auto s = memory->statistics();
+  EXPECT_EQ(s.bytes_in_use, 60U);
+  EXPECT_EQ(s.peak_bytes, 150U);
+  EXPECT_EQ(s.allocations, 3U);
+  EXPECT_EQ(s.deallocations, 1U);
+  EXPECT_EQ(s.failures, 1U);
+  const auto live = memory->live();
+  ASSERT_EQ(live.size(), 2U);
+  EXPECT_EQ(live[0].tag, "b");
+  EXPECT_EQ(live[1].tag, "c");
+  memory->reset_peak();
+  EXPECT_EQ(memory->statistics().peak_bytes, 60U);
+  EXPECT_TRUE(memory->deallocate(*b, 50).ok());
+  EXPECT_TRUE(memory->deallocate(*c, 10).ok());
+  EXPECT_TRUE(memory->live().empty());
+}
+
+TEST(Statistics, RefusesForeignAndDoubleFrees) {
+  const auto memory = with_statistics(host_memory());
+  auto block = memory->allocate({.bytes = 8});
+  int foreign = 0;
+  EXPECT_EQ(memory->deallocate(&foreign, 4).code(), Code::invalid_argument);
+  EXPECT_EQ(memory->deallocate(*block, 9).code(), Code::invalid_argument);
+  EXPECT_TRUE(memory->deallocate(*block, 8).ok());
+  EXPECT_EQ(memory->deallocate(*block, 8).code(), Code::invalid_argument);
+}
+
+TEST(Statistics, CountsFromSeveralThreads) {
+  const auto memory = with_statistics(host_memory());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        auto block = memory->allocate({.bytes = 64});
+        EXPECT_TRUE(memory->deallocate(*block, 64).ok());
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(memory->statistics().allocations, 800U);
+  EXPECT_EQ(memory->statistics().bytes_in_use, 0U);
+}
+
+TEST(Tensors, OwnTheirMemoryAndGiveItBack) {
+  const auto memory = with_statistics(host_memory());
+  {
+    auto t = Tensor::allocate(memory, DType::f32, {3, 5}, "weights");
+    ASSERT_TRUE(t.ok());
+    EXPECT_EQ(t->bytes(), 60U);
+    EXPECT_EQ(t->elements(), 15);
+    EXPECT_EQ(memory->live()[0].tag, "weights");
+    Tensor moved = *std::move(t);
+    Tensor again;
+    again = std::move(moved);
+    EXPECT_EQ(again.view().shape, (Shape{3, 5}));
+    EXPECT_EQ(again.view().strides, (Shape{5, 1}));
+  }
+  EXPECT_TRUE(memory->live().empty());
+}
+
+TEST(Tensors, RefuseSizesThatOverflow) {
+  const std::int64_t big = std::int64_t{1} << 40;
+  EXPECT_EQ(Tensor::allocate(host_memory(), DType::u8, {big, big}).code(), Code::invalid_argument);
+  EXPECT_EQ(Tensor::allocate(host_memory(), DType::f64, {std::int64_t{1} << 60}).code(), Code::invalid_argument);
+  EXPECT_EQ(Tensor::allocate(host_memory(), DType::u8, {-1}).code(), Code::invalid_argument);
+  EXPECT_EQ(*element_count({0, big, big}), 0);
+  EXPECT_EQ(*element_count(Shape{}), 1);
+  const std::vector<std::int64_t> nine(9, 1);
+  EXPECT_EQ(element_count(Shape(nine)).code(), Code::invalid_argument);
+}
+
+TEST(Workspace, BookingTwiceGivesTheSamePlaces) {
+  WorkspaceLedger count(nullptr);
+  count.book<float>(3);
+  count.book<double>(9);
+  EXPECT_EQ(count.bytes(), 64U + 128U);
+  alignas(64) std::byte memory[192];
+  WorkspaceLedger take(memory);
+  EXPECT_EQ(static_cast<void*>(take.book<float>(3)), memory);
+  EXPECT_EQ(static_cast<void*>(take.book<double>(9)), memory + 64);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,111 @@
+// Compares a ternary_dequantize kernel with the reference on random codes and scales, and on codes that are invalid.
+#include <cstring>
+
+#include "base/errors.h"
+#include "format/format.h"
+#include "lab/op_selftest.h"
+#include "lab/weights.h"
+#include "ops/ranges.h"
+#include "tern/quantize.h"
+
+namespace tern::lab {
+namespace {
+
+struct Input {
+  TernaryDequantize::Problem problem;
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales;
+};
+
+Input random_input(Random& random, Scheme scheme, Format format) {
+  constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 31, 32, 33, 127, 128, 129, 1000, 1023, 1024, 1025, 4096, 5000};
+  constexpr std::int64_t kGroups[] = {1, 3, 7, 32, 100, 128, 1000, 4096};
+  Input in;
+  auto& p = in.problem;
+  p = {.rows = 1 + random.below(6), .k = kSizes[random.below(16)], .scheme = scheme};
+  if (random.below(20) == 0) p.k = 2'000'000 + random.below(1000);  // threads, and stores that bypass the cache
+  const std::int64_t kind = random.below(4);
+  p.granularity = kind == 0   ? Granularity::tensor()
+                  : kind == 1 ? Granularity::row()
+                              : Granularity::group(kGroups[random.below(8)]);
+  p.format = format;
+  const CodeRange range = code_range(scheme);
+  const std::int64_t bytes = row_bytes(format, p.k);
+  in.codes.resize(static_cast<std::size_t>(p.rows * bytes));
+  std::vector<std::int8_t> row(static_cast<std::size_t>(p.k));
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    for (auto& code : row) code = static_cast<std::int8_t>(range.min + random.below(range.max - range.min + 1));
+    pack_row(format, row.data(), p.k, in.codes.data() + r * bytes);
+  }
+  in.scales.resize(static_cast<std::size_t>(make_ranges(p.rows, p.k, p.granularity).total));
+  for (float& s : in.scales) s = std::ldexp(1.0F + std::fabs(random.gaussian()), static_cast<int>(random.below(80)) - 60);
+  return in;
+}
+
+Result<std::vector<float>> run(const Context& context, const std::string& kernel, const Input& in) {
+  const auto& p = in.problem;
+  TERN_ASSIGN(plan, TernaryDequantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
+  TERN_ASSIGN(workspace, Tensor::allocate(context.memory(), DType::u8,
+                                          {static_cast<std::int64_t>(plan.workspace_bytes())}, "selftest"));
+  TERN_ASSIGN(y, Tensor::allocate(context.memory(), DType::f32, {p.rows, p.k}, "selftest"));
+  std::memset(y.data(), 0xEE, y.bytes());
+  TERN_RETURN_IF_ERROR(
+      plan.run(context.stream(), workspace.as<std::byte>(),
+               {.codes = {in.codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
+                .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
+                .y = y.view()}));
+  return std::vector<float>(y.as<float>().begin(), y.as<float>().end());
+}
+
+std::string difference(const std::vector<float>& got, const std::vector<float>& want) {
+  for (std::size_t i = 0; i < want.size(); ++i)
+    if (std::memcmp(&got[i], &want[i], sizeof(float)) != 0)
+      return fmt::format("element {} is {}, the reference has {}", i, got[i], want[i]);
+  return {};
+}
+
+// Breaks one code; the kernel must name just that element. s2 has no invalid code.
+Result<std::string> broken_code(const Context& context, const std::string& kernel, Input in, Random& random) {
+  const auto& p = in.problem;
+  if (p.format == Format::s2) return std::string();
+  const std::int64_t row = random.below(p.rows), column = random.below(p.k);
+  std::uint8_t& byte = in.codes[static_cast<std::size_t>(row * row_bytes(p.format, p.k) +
+                                                         column / codes_per_byte(p.format))];
+  byte = p.format == Format::i8 ? 0x02 : static_cast<std::uint8_t>(byte | (3U << (2 * (column % 4))));
+  auto y = run(context, kernel, in);
+  if (y.ok()) return fmt::format("an invalid code at [{}, {}] was accepted", row, column);
+  if (y.code() != Code::invalid_quantized_value || y.error().index != row * p.k + column)
+    return fmt::format("an invalid code at [{}, {}] gave: {}", row, column, y.error().str());
+  return std::string();
+}
+
+}  // namespace
+
+Result<Comparison> selftest_ternary_dequantize(const Context& context, const std::string& kernel) {
+  const std::size_t first = kernel.find('.'), second = kernel.find('.', first + 1);
+  TERN_ASSIGN(format, parse_format(kernel.substr(first + 1, second - first - 1)));
+  const std::string reference = kernel.substr(0, second) + ".reference";
+  Comparison comparison;
+  Random random(20240301);
+  for (const Scheme scheme : {Scheme::absmean, Scheme::int2}) {
+    if (!holds(format, scheme)) continue;
+    for (int repetition = 0; repetition < 60; ++repetition) {
+      const Input in = random_input(random, scheme, format);
+      TERN_ASSIGN(want, run(context, reference, in));
+      TERN_ASSIGN(got, run(context, kernel, in));
+      std::string what = difference(got, want);
+      if (what.empty()) {
+        TERN_ASSIGN(refusal, broken_code(context, kernel, in, random));
+        what = refusal;
+      }
+      ++comparison.problems;
+      if (what.empty()) continue;
+      comparison.difference = fmt::format("{} x {}, {}, {}: {}", in.problem.rows, in.problem.k, name(in.problem.scheme),
+                                          name(in.problem.granularity), what);
+      return comparison;
+    }
+  }
+  return comparison;
+}
+
+}  // namespace tern::lab

@@ -1,0 +1,191 @@
+// Every ternary_dequantize kernel, and the generic loops at every width, against the reference: bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lab/weights.h"
+#include "ops/ternary_dequantize/generic.h"
+#include "ops/ternary_dequantize/ternary_dequantize.h"
+#include "simd/emulated.h"
+#include "tests/support/quantize_runner.h"
+
+namespace tern {
+namespace {
+
+using lab::Random;
+using test::Guarded;
+using test::NamedKernel;
+using Problem = TernaryDequantize::Problem;
+using Traits = OpTraits<TernaryDequantize>;
+
+constexpr std::string_view kOp = "ternary_dequantize";
+
+std::vector<NamedKernel> all_kernels(Format format) {
+  static constexpr ternary_dequantize::SimdTable k32 = ternary_dequantize::Loops<simd::Emulated<32>>::table();
+  static constexpr ternary_dequantize::SimdTable k64 = ternary_dequantize::Loops<simd::Emulated<64>>::table();
+  auto kernels = test::runnable_kernels(kOp, format);
+  kernels.push_back({"emulated 32 bytes", ternary_dequantize::entry(&k32)});
+  kernels.push_back({"emulated 64 bytes", ternary_dequantize::entry(&k64)});
+  return kernels;
+}
+
+struct Input {
+  Problem p;
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales;
+};
+
+Input make_input(const Problem& p, Random& random) {
+  Input in{p, {}, {}};
+  const CodeRange range = code_range(p.scheme);
+  in.codes.resize(static_cast<std::size_t>(p.rows * row_bytes(p.format, p.k)));
+  std::vector<std::int8_t> row(static_cast<std::size_t>(p.k));
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    for (auto& code : row) code = static_cast<std::int8_t>(range.min + random.below(range.max - range.min + 1));
+    pack_row(p.format, row.data(), p.k, in.codes.data() + r * row_bytes(p.format, p.k));
+  }
+  in.scales.resize(static_cast<std::size_t>(make_ranges(p.rows, p.k, p.granularity).total));
+  for (float& s : in.scales) s = std::fabs(random.gaussian()) + 1e-3F;
+  return in;
+}
+
+struct Output {
+  std::vector<std::uint32_t> bits;
+  Status status;
+};
+
+Output run(const KernelEntry& entry, const Input& in, int threads = 1) {
+  const Problem& p = in.p;
+  Guarded<std::uint8_t> codes(in.codes.size());
+  std::memcpy(codes.data(), in.codes.data(), in.codes.size());
+  Guarded<float> y(static_cast<std::size_t>(p.rows * p.k));
+  auto params = Traits::bind(p, {.codes = {codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
+                                 .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
+                                 .y = {y.data(), DType::f32, {p.rows, p.k}}});
+  Output out;
+  if (!params.ok()) {
+    out.status = std::move(params).error();
+    return out;
+  }
+  const Threads pool(threads);
+  out.status = entry.run(entry.table, &*params, {pool, {}});
+  out.bits.resize(y.size());
+  std::memcpy(out.bits.data(), y.data(), y.size() * sizeof(float));
+  return out;
+}
+
+constexpr struct {
+  Scheme scheme;
+  Format format;
+} kPairs[] = {{Scheme::absmean, Format::i2}, {Scheme::absmean, Format::i8}, {Scheme::int2, Format::s2},
+              {Scheme::int2, Format::i8}};
+
+TEST(Dequantize, EveryShapeAndGroup) {
+  Random random(1);
+  for (const auto [scheme, format] : kPairs)
+    for (const std::int64_t k : {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000})
+      for (const std::int64_t group : {0, -1, 1, 2, 3, 4, 5, 7, 12, 32, 128, 300, 5000}) {
+        Problem p{.rows = 1 + random.below(3), .k = k, .scheme = scheme, .format = format};
+        p.granularity = group == 0    ? Granularity::tensor()
+                        : group == -1 ? Granularity::row()
+                                      : Granularity::group(group);
+        const Input in = make_input(p, random);
+        const auto want = run(test::reference_kernel(kOp, format), in);
+        ASSERT_TRUE(want.status.ok());
+        for (const NamedKernel& kernel : all_kernels(format)) {
+          const auto got = run(kernel.entry, in);
+          ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
+          ASSERT_EQ(got.bits, want.bits) << kernel.name << ' ' << p.rows << 'x' << k << ' ' << name(p.granularity);
+        }
+      }
+}
+
+TEST(Dequantize, LargeOutputsAndThreads) {
+  Random random(2);
+  for (const auto [scheme, format] : kPairs)
+    for (const auto& [rows, k, g] :
+         {std::tuple<std::int64_t, std::int64_t, Granularity>{1, 9'000'001, Granularity::tensor()},  // past the cache
+          {2048, 4104, Granularity::group(128)},
+          {2048, 4104, Granularity::group(513)},
+          {3, 70'001, Granularity::row()},
+          {2, 200'003, Granularity::group(100'001)}}) {
+      const Input in = make_input({.rows = rows, .k = k, .scheme = scheme, .granularity = g, .format = format}, random);
+      const auto want = run(test::reference_kernel(kOp, format), in);
+      for (const NamedKernel& kernel : test::runnable_kernels(kOp, format))
+        for (const int threads : {1, 3})
+          ASSERT_EQ(run(kernel.entry, in, threads).bits, want.bits) << kernel.name << ' ' << rows << 'x' << k;
+    }
+}
+
+TEST(Dequantize, ValuesAreCodeTimesScale) {
+  const Input in{{.rows = 1, .k = 5, .scheme = Scheme::int2, .format = Format::s2}, {0b11'10'01'00, 0b01}, {0.3F}};
+  for (const NamedKernel& kernel : all_kernels(Format::s2)) {
+    const auto got = run(kernel.entry, in);
+    const float want[] = {0.0F, 0.3F, -0.6F, -0.3F, 0.3F};
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(got.bits[i], __builtin_bit_cast(std::uint32_t, want[i])) << kernel.name;
+  }
+}
+
+TEST(Dequantize, EveryInvalidCodeIsNamed) {
+  Random random(3);
+  for (const std::int64_t k : {1, 6, 33, 130, 200})
+    for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})
+      for (std::int64_t bad = 0; bad < 2 * k; bad += 1 + k / 40) {
+        Input in = make_input({.rows = 2, .k = k, .granularity = g, .format = Format::i2}, random);
+        in.codes[static_cast<std::size_t>(bad / k * row_bytes(Format::i2, k) + bad % k / 4)] |=
+            static_cast<std::uint8_t>(3U << (2 * (bad % k % 4)));
+        Input bytes = make_input({.rows = 2, .k = k, .granularity = g, .format = Format::i8}, random);
+        bytes.codes[static_cast<std::size_t>(bad)] = random.below(2) == 0 ? 0xFE : 0x02;  // -2, 2
+        for (const Input* broken : {&in, &bytes})
+          for (const NamedKernel& kernel : all_kernels(broken->p.format)) {
+            const auto got = run(kernel.entry, *broken);
+            ASSERT_EQ(got.status.code(), Code::invalid_quantized_value) << kernel.name << ' ' << k << ' ' << bad;
+            ASSERT_EQ(got.status.error().index, bad) << kernel.name;
+          }
+      }
+}
+
+TEST(Dequantize, StridedRowsAndOddAddresses) {
+  Random random(4);
+  for (const auto [scheme, format] : kPairs)
+    for (const std::int64_t k : {5, 64, 1000}) {
+      const Input in = make_input({.rows = 3, .k = k, .scheme = scheme, .granularity = Granularity::row(), .format = format}, random);
+      const auto want = run(test::reference_kernel(kOp, format), in);
+      const std::int64_t stride = k + 2;
+      for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
+        std::vector<std::uint8_t> y(static_cast<std::size_t>(3 * stride * 4 + 1), 0xEE);
+        auto params = Traits::bind(
+            in.p, {.codes = {in.codes.data(), code_dtype(format), {3, row_bytes(format, k)}},
+                   .scales = {in.scales.data(), DType::f32, {3}},
+                   .y = {y.data() + 1, DType::f32, {3, k}, {stride, 1}, {}}});
+        ASSERT_TRUE(params.ok()) << params.error().str();
+        const Threads pool(2);
+        ASSERT_TRUE(kernel.entry.run(kernel.entry.table, &*params, {pool, {}}).ok());
+        for (std::int64_t row = 0; row < 3; ++row) {
+          ASSERT_EQ(std::memcmp(y.data() + 1 + row * stride * 4, want.bits.data() + row * k, static_cast<std::size_t>(k) * 4), 0)
+              << kernel.name;
+          if (row < 2)
+            for (int i = 0; i < 8; ++i) ASSERT_EQ(y[static_cast<std::size_t>(1 + (row * stride + k) * 4 + i)], 0xEE);
+        }
+      }
+    }
+}
+
+TEST(Dequantize, BadScalesAndOverlapAreRefused) {
+  std::vector<std::uint8_t> codes(16, 0b01'01'01'01);
+  std::vector<float> scales = {1.0F, 0.0F}, y(64);
+  const Problem p{.rows = 2, .k = 32, .granularity = Granularity::row(), .format = Format::i2};
+  TernaryDequantize::Args args{.codes = {codes.data(), DType::u8, {2, 8}},
+                               .scales = {scales.data(), DType::f32, {2}},
+                               .y = {y.data(), DType::f32, {2, 32}}};
+  auto refused = Traits::bind(p, args);
+  EXPECT_EQ(refused.code(), Code::invalid_scale);
+  EXPECT_EQ(refused.error().index, 1);
+  scales[1] = 1.0F;
+  EXPECT_TRUE(Traits::bind(p, args).ok());
+  args.y.data = scales.data() - 62;
+  EXPECT_NE(Traits::bind(p, args).error().message.find("scales and y overlap"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern

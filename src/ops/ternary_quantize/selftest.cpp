@@ -1,0 +1,97 @@
+// Compares a ternary_quantize kernel with the reference on random shapes and awkward values.
+#include <cstring>
+
+#include "base/errors.h"
+#include "format/format.h"
+#include "lab/op_selftest.h"
+#include "lab/weights.h"
+#include "ops/ranges.h"
+#include "tern/quantize.h"
+
+namespace tern::lab {
+namespace {
+
+struct Output {
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales;
+};
+
+Result<Output> run(const Context& context, const std::string& kernel, const TernaryQuantize::Problem& p,
+                   const std::vector<float>& x) {
+  TERN_ASSIGN(plan, TernaryQuantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
+  const std::int64_t bytes = row_bytes(p.format, p.k), ranges = make_ranges(p.rows, p.k, p.granularity).total;
+  Output out{std::vector<std::uint8_t>(static_cast<std::size_t>(p.rows * bytes), 0xEE),
+             std::vector<float>(static_cast<std::size_t>(ranges), -1.0F)};
+  TERN_ASSIGN(workspace, Tensor::allocate(context.memory(), DType::u8,
+                                          {static_cast<std::int64_t>(plan.workspace_bytes())}, "selftest"));
+  const float given = 0.37F;
+  TERN_RETURN_IF_ERROR(plan.run(context.stream(), workspace.as<std::byte>(),
+                                {.x = {x.data(), p.dtype, {p.rows, p.k}},
+                                 .codes = {out.codes.data(), code_dtype(p.format), {p.rows, bytes}},
+                                 .scales = {out.scales.data(), DType::f32, {ranges}},
+                                 .given_scale = {&given, DType::f32, {1}}}));
+  return out;
+}
+
+// The first difference in words, or nothing.
+std::string difference(const TernaryQuantize::Problem& p, const Output& got, const Output& want) {
+  for (std::size_t i = 0; i < want.scales.size(); ++i)
+    if (std::memcmp(&got.scales[i], &want.scales[i], sizeof(float)) != 0)
+      return fmt::format("scale {} is {}, the reference has {}", i, got.scales[i], want.scales[i]);
+  const std::int64_t bytes = row_bytes(p.format, p.k);
+  for (std::size_t i = 0; i < want.codes.size(); ++i)
+    if (got.codes[i] != want.codes[i])
+      return fmt::format("byte {} of row {} (element {}) is {:#04x}, the reference has {:#04x}",
+                         static_cast<std::int64_t>(i) % bytes, static_cast<std::int64_t>(i) / bytes,
+                         static_cast<std::int64_t>(i) % bytes * codes_per_byte(p.format), got.codes[i], want.codes[i]);
+  return {};
+}
+
+TernaryQuantize::Problem random_problem(Random& random, Scheme scheme, Format format) {
+  constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 31, 32, 33, 127, 128, 129, 1000, 1023, 1024, 1025, 4096, 5000};
+  constexpr std::int64_t kGroups[] = {1, 3, 7, 32, 100, 128, 1000, 4096};
+  TernaryQuantize::Problem p{.rows = 1 + random.below(6), .k = kSizes[random.below(16)], .scheme = scheme};
+  if (random.below(20) == 0) p.k = 200'000 + random.below(1000);  // enough for several threads
+  const std::int64_t kind = random.below(4);
+  p.granularity = kind == 0   ? Granularity::tensor()
+                  : kind == 1 ? Granularity::row()
+                              : Granularity::group(kGroups[random.below(8)]);
+  p.format = format;
+  p.non_finite = random.below(4) == 0 ? NonFinite::saturate : NonFinite::reject;
+  p.scale_given = scheme == Scheme::int2 && random.below(3) == 0;
+  return p;
+}
+
+}  // namespace
+
+Result<Comparison> selftest_ternary_quantize(const Context& context, const std::string& kernel) {
+  const std::size_t first = kernel.find('.'), second = kernel.find('.', first + 1);
+  TERN_ASSIGN(format, parse_format(kernel.substr(first + 1, second - first - 1)));
+  const std::string reference = kernel.substr(0, second) + ".reference";
+  Comparison comparison;
+  Random random(20240229);
+  for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2}) {
+    if (!holds(format, scheme)) continue;
+    for (const Pattern pattern : kPatterns)
+      for (int repetition = 0; repetition < 12; ++repetition) {
+        const auto p = random_problem(random, scheme, format);
+        std::vector<float> x(static_cast<std::size_t>(p.rows * p.k));
+        fill_weights(pattern, random, x.data(), p.rows * p.k);
+        if (p.non_finite == NonFinite::saturate) {
+          x[static_cast<std::size_t>(random.below(p.rows * p.k))] = std::nanf("");
+          x[static_cast<std::size_t>(random.below(p.rows * p.k))] = -HUGE_VALF;
+        }
+        TERN_ASSIGN(want, run(context, reference, p, x));
+        TERN_ASSIGN(got, run(context, kernel, p, x));
+        ++comparison.problems;
+        const std::string what = difference(p, got, want);
+        if (what.empty()) continue;
+        comparison.difference = fmt::format("{} x {}, {}, {}, {} weights: {}", p.rows, p.k, name(p.scheme),
+                                            name(p.granularity), name(pattern), what);
+        return comparison;
+      }
+  }
+  return comparison;
+}
+
+}  // namespace tern::lab

@@ -1,0 +1,253 @@
+// Every ternary_quantize kernel, and the generic loops at every width, against the reference: bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lab/weights.h"
+#include "ops/ternary_quantize/generic.h"
+#include "simd/emulated.h"
+#include "tests/support/quantize_runner.h"
+
+namespace tern {
+namespace {
+
+using lab::fill_weights;
+using lab::Pattern;
+using lab::Random;
+using test::describe;
+using test::NamedKernel;
+using test::run_quantize;
+using Problem = TernaryQuantize::Problem;
+
+constexpr std::string_view kOp = "ternary_quantize";
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+struct SchemeFormat {
+  Scheme scheme;
+  Format format;
+};
+constexpr SchemeFormat kPairs[] = {{Scheme::absmean, Format::i2}, {Scheme::absmean, Format::i8},
+                                   {Scheme::absmax, Format::i2},  {Scheme::absmax, Format::i8},
+                                   {Scheme::mse, Format::i2},     {Scheme::mse, Format::i8},
+                                   {Scheme::int2, Format::s2},    {Scheme::int2, Format::i8}};
+
+// The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have.
+std::vector<NamedKernel> all_kernels(Format format) {
+  static constexpr ternary_quantize::SimdTable k32 = ternary_quantize::Loops<simd::Emulated<32>>::table();
+  static constexpr ternary_quantize::SimdTable k64 = ternary_quantize::Loops<simd::Emulated<64>>::table();
+  auto kernels = test::runnable_kernels(kOp, format);
+  kernels.push_back({"emulated 32 bytes", ternary_quantize::entry(&k32)});
+  kernels.push_back({"emulated 64 bytes", ternary_quantize::entry(&k64)});
+  return kernels;
+}
+
+void expect_equal(const Problem& p, const std::vector<float>& x, const std::vector<int>& threads,
+                  const std::vector<float>& given = {}) {
+  const auto want = run_quantize(test::reference_kernel(kOp, p.format), p, x, 1, given);
+  for (const NamedKernel& kernel : all_kernels(p.format))
+    for (const int t : threads) {
+      const auto got = run_quantize(kernel.entry, p, x, t, given);
+      ASSERT_EQ(got.status.code(), want.status.code()) << kernel.name << ' ' << describe(p);
+      if (!want.status.ok()) {
+        ASSERT_EQ(got.status.error().index, want.status.error().index) << kernel.name << ' ' << describe(p);
+        ASSERT_EQ(got.status.error().message, want.status.error().message) << kernel.name;
+      } else {
+        ASSERT_TRUE(test::same_bits(got, want)) << kernel.name << ' ' << describe(p) << " threads " << t;
+      }
+    }
+}
+
+std::vector<float> weights(const Problem& p, Pattern pattern, Random& random) {
+  std::vector<float> x(static_cast<std::size_t>(p.rows * p.k));
+  fill_weights(pattern, random, x.data(), p.rows * p.k);
+  return x;
+}
+
+constexpr std::int64_t kShortRows[] = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,   17,  31,
+                                       32, 33, 63, 64, 65, 127, 128, 129, 130, 1023, 1024, 1025};
+
+TEST(Quantize, EveryShapeAndGroup) {
+  Random random(1);
+  for (const auto [scheme, format] : kPairs)
+    for (const std::int64_t k : kShortRows)
+      for (const std::int64_t group : {0, -1, 1, 2, 3, 4, 5, 7, 12, 32, 100, 128, 5000}) {
+        Problem p{.rows = 1 + random.below(3), .k = k, .scheme = scheme, .format = format};
+        p.granularity = group == 0    ? Granularity::tensor()
+                        : group == -1 ? Granularity::row()
+                                      : Granularity::group(group);
+        expect_equal(p, weights(p, Pattern::gaussian, random), {1});
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST(Quantize, EveryPattern) {
+  Random random(2);
+  for (const auto [scheme, format] : kPairs)
+    for (const Pattern pattern : lab::kPatterns)
+      for (const std::int64_t k : {5, 100, 1024, 2049, 5000})
+        for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(128),
+                                    Granularity::group(1000), Granularity::group(7)}) {
+          const Problem p{.rows = 2, .k = k, .scheme = scheme, .granularity = g, .format = format};
+          expect_equal(p, weights(p, pattern, random), {1});
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST(Quantize, EveryThreadCountGivesTheSameBits) {
+  Random random(3);
+  for (const auto [scheme, format] : kPairs) {
+    const struct {
+      std::int64_t rows, k;
+      Granularity g;
+    } cases[] = {{1, 300'001, Granularity::tensor()},    {3, 100'003, Granularity::tensor()},
+                 {2, 150'000, Granularity::row()},       {600, 512, Granularity::row()},
+                 {3, 100'001, Granularity::group(127)},  {64, 4096, Granularity::group(128)},
+                 {2, 200'002, Granularity::group(70'001)}};
+    for (const auto& c : cases) {
+      const Problem p{.rows = c.rows, .k = c.k, .scheme = scheme, .granularity = c.g, .format = format};
+      expect_equal(p, weights(p, c.g.kind == Granularity::Kind::tensor ? Pattern::order : Pattern::gaussian, random),
+                   {1, 2, 3, 5, 9});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// The inputs of docs/numerics.md on which a wrong order of the sum shows.
+TEST(Quantize, TheOrderOfSumsIsTheContracts) {
+  std::vector<float> x(1024, 0x1p-45F);
+  x[0] = 1024.0F;
+  x[1] = 0x1p-14F;
+  const Problem p{.rows = 1, .k = 1024, .format = Format::i2};
+  const auto reference = run_quantize(test::reference_kernel(kOp, p.format), p, x);
+  ASSERT_TRUE(reference.status.ok());
+  EXPECT_EQ(reference.scales[0], 1.0F);
+  for (const NamedKernel& kernel : all_kernels(p.format))
+    EXPECT_EQ(run_quantize(kernel.entry, p, x).scales[0], 1.0F) << kernel.name;
+
+  // Another order gives another scale, so the test above can fail.
+  double descending = 0;
+  for (std::size_t i = x.size(); i-- > 0;) descending += static_cast<double>(x[i]);
+  EXPECT_EQ(static_cast<float>(descending / 1024), std::nextafter(1.0F, 2.0F));
+
+  Random random(4);
+  for (const std::int64_t k : {1024, 1025, 2048, 3000, 5 * 1024, 7 * 1024 + 3, 70'000})
+    for (int permutation = 0; permutation < 4; ++permutation) {
+      const Problem longer{.rows = 1, .k = k, .format = Format::i2};
+      expect_equal(longer, weights(longer, Pattern::order, random), {1, 2});
+    }
+}
+
+TEST(Quantize, CodesAreTheRoundedQuotient) {
+  Random random(5);
+  for (int i = 0; i < 200; ++i) {
+    // One value sets the absmax scale; the others lie on and beside every threshold of it.
+    const float s = std::ldexp(1.0F + static_cast<float>(random.below(1 << 23)) * 0x1p-23F,
+                               static_cast<int>(random.below(60)) - 20);
+    std::vector<float> x = {s};
+    for (float h : {s / 2, -s / 2})
+      for (int step = 0; step < 3; ++step, h = std::nextafter(h, 2 * h)) x.insert(x.end(), {h, std::nextafter(h, 0.0F)});
+    const Problem p{.rows = 1, .k = static_cast<std::int64_t>(x.size()), .scheme = Scheme::absmax, .format = Format::i8};
+    for (const NamedKernel& kernel : all_kernels(p.format)) {
+      const auto got = run_quantize(kernel.entry, p, x);
+      ASSERT_EQ(got.scales[0], s);
+      for (std::size_t j = 0; j < x.size(); ++j)
+        ASSERT_EQ(static_cast<std::int8_t>(got.codes[j]),
+                  static_cast<int>(std::fmin(std::fmax(std::nearbyint(x[j] / s), -1.0F), 1.0F)))
+            << kernel.name << ' ' << x[j] << " / " << s;
+    }
+  }
+}
+
+TEST(Quantize, Int2TakesAGivenScale) {
+  const std::vector<float> x = {-9.0F, -2.0F, -1.5F, -1.0F, -0.5F, -0.0F, 0.5F, 0.75F, 1.0F, 1.5F, 9.0F};
+  const std::vector<int> want = {-2, -2, -2, -1, 0, 0, 0, 1, 1, 1, 1};
+  Problem p{.rows = 1, .k = 11, .scheme = Scheme::int2, .format = Format::i8, .scale_given = true};
+  for (const NamedKernel& kernel : all_kernels(p.format)) {
+    const auto got = run_quantize(kernel.entry, p, x, 1, {1.0F});
+    for (std::size_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(static_cast<std::int8_t>(got.codes[i]), want[i]) << kernel.name << ' ' << x[i];
+    EXPECT_EQ(got.scales[0], 1.0F);
+  }
+  Random random(6);
+  for (const Format format : {Format::s2, Format::i8})
+    for (const std::int64_t group : {3, 8, 128}) {
+      p = {.rows = 3, .k = 1000, .scheme = Scheme::int2, .granularity = Granularity::group(group), .format = format,
+           .scale_given = true};
+      std::vector<float> given(static_cast<std::size_t>(make_ranges(3, 1000, p.granularity).total));
+      for (float& s : given) s = 0.01F + std::fabs(random.gaussian());
+      expect_equal(p, weights(p, Pattern::gaussian, random), {1, 3}, given);
+      expect_equal(p, weights(p, Pattern::gaussian, random), {1}, {0.3F});
+    }
+}
+
+TEST(Quantize, TheFirstNonFiniteValueIsNamed) {
+  Random random(7);
+  for (const auto [scheme, format] : kPairs)
+    for (const std::int64_t k : {1, 3, 33, 130, 1500})
+      for (const float bad : {std::nanf(""), -std::nanf(""), kInf, -kInf})
+        for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(32)}) {
+          const Problem p{.rows = 3, .k = k, .scheme = scheme, .granularity = g, .format = format};
+          auto x = weights(p, Pattern::gaussian, random);
+          const auto n = static_cast<std::int64_t>(x.size());
+          const std::int64_t first = random.below(n);
+          x[static_cast<std::size_t>(first)] = bad;
+          x[static_cast<std::size_t>(first + random.below(n - first))] = bad;
+          for (const NamedKernel& kernel : all_kernels(format)) {
+            const auto got = run_quantize(kernel.entry, p, x);
+            ASSERT_EQ(got.status.code(), Code::non_finite) << kernel.name << ' ' << describe(p);
+            ASSERT_EQ(got.status.error().index, first) << kernel.name << ' ' << describe(p);
+          }
+          expect_equal(p, x, {1});
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST(Quantize, TheFirstNonFiniteValueIsNamedWithThreads) {
+  Random random(8);
+  for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(128), Granularity::group(99)})
+    for (int repetition = 0; repetition < 10; ++repetition) {
+      const Problem p{.rows = 8, .k = 50'000, .granularity = g, .format = Format::i2};
+      auto x = weights(p, Pattern::gaussian, random);
+      for (int i = 0; i < 20; ++i) x[static_cast<std::size_t>(random.below(400'000))] = std::nanf("");
+      expect_equal(p, x, {1, 4, 9});
+    }
+}
+
+TEST(Quantize, SaturateReadsNanAsZeroAndInfinityAsTheLargestValue) {
+  Random random(9);
+  for (const auto [scheme, format] : kPairs)
+    for (const std::int64_t k : {1, 7, 128, 1030, 5000})
+      for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)}) {
+        Problem p{.rows = 2, .k = k, .scheme = scheme, .granularity = g, .format = format};
+        p.non_finite = NonFinite::saturate;
+        auto x = weights(p, Pattern::gaussian, random);
+        auto cleaned = x;
+        for (int i = 0; i < 5; ++i) {
+          const auto at = static_cast<std::size_t>(random.below(2 * k));
+          const std::int64_t kind = random.below(3);
+          x[at] = kind == 0 ? std::nanf("") : kind == 1 ? kInf : -kInf;
+          cleaned[at] = kind == 0 ? 0.0F : std::copysign(std::numeric_limits<float>::max(), x[at]);
+        }
+        expect_equal(p, x, {1, 3});
+        const auto reference = test::reference_kernel(kOp, format);
+        ASSERT_TRUE(test::same_bits(run_quantize(reference, p, x), run_quantize(reference, p, cleaned))) << describe(p);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST(Quantize, SaturateWithThreads) {
+  Random random(10);
+  for (const auto [scheme, format] : kPairs)
+    for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(99)}) {
+      Problem p{.rows = 2, .k = 100'002, .scheme = scheme, .granularity = g, .format = format};
+      p.non_finite = NonFinite::saturate;
+      auto x = weights(p, Pattern::gaussian, random);
+      for (int i = 0; i < 50; ++i) x[static_cast<std::size_t>(random.below(200'004))] = i % 2 == 0 ? kInf : std::nanf("");
+      expect_equal(p, x, {1, 4});
+      if (HasFatalFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace tern

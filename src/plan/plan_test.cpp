@@ -1,0 +1,238 @@
+// Plans as a caller uses them: overrides from the environment, workspace, streams, observers, modes, emptiness.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "device/topology.h"
+#include "lab/weights.h"
+#include "tern/quantize.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace tern {
+namespace {
+
+using Problem = TernaryQuantize::Problem;
+
+// Sets a variable for one test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+Context open(ContextConfig config = {}) {
+  auto context = Context::open(std::move(config));
+  EXPECT_TRUE(context.ok()) << context.error().str();
+  return *context;
+}
+
+struct Buffers {
+  std::vector<float> x;
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales;
+  explicit Buffers(const Problem& p)
+      : x(static_cast<std::size_t>(p.rows * p.k)),
+        codes(static_cast<std::size_t>(p.rows * ((p.k + 3) / 4)), 0xEE),
+        scales(1, -1.0F) {
+    lab::Random random(1);
+    lab::fill_weights(lab::Pattern::gaussian, random, x.data(), p.rows * p.k);
+  }
+  TernaryQuantize::Args args(const Problem& p) {
+    return {.x = {x.data(), DType::f32, {p.rows, p.k}},
+            .codes = {codes.data(), DType::u8, {p.rows, (p.k + 3) / 4}},
+            .scales = {scales.data(), DType::f32, {1}}};
+  }
+};
+
+const Problem kProblem{.rows = 4, .k = 1000};
+
+std::string chosen(const Context& context) {
+  auto plan = TernaryQuantizePlan::select(context, kProblem);
+  return plan.ok() ? plan->id().kernel : plan.error().str();
+}
+
+TEST(Plan, MaxIsaTakes) {
+  const Context context = open();
+  const Variable v("TERN_MAX_ISA", "scalar");
+  EXPECT_EQ(chosen(context), "ternary_quantize.i2.scalar");
+}
+
+TEST(Plan, ForceKernelTakes) {
+  const Context context = open();
+  const Variable v("TERN_FORCE_KERNEL", "ternary_dequantize.i2.scalar,ternary_quantize.i2.reference");
+  EXPECT_EQ(chosen(context), "ternary_quantize.i2.reference");
+}
+
+TEST(Plan, StrictTakes) {
+  const Context context = open();
+  const Preference other{.kernel = "ternary_quantize.s2.scalar"};
+  EXPECT_TRUE(TernaryQuantizePlan::select(context, kProblem, other).ok());
+  const Variable v("TERN_STRICT", "1");
+  EXPECT_EQ(TernaryQuantizePlan::select(context, kProblem, other).code(), Code::unsupported);
+}
+
+TEST(Plan, DeviceTakes) {
+  const Context context = open();
+  const Variable v("TERN_DEVICE", "cuda:0");
+  EXPECT_EQ(TernaryQuantizePlan::select(context, kProblem).code(), Code::invalid_argument);
+  EXPECT_EQ(Context::open().code(), Code::gpu_not_available);
+}
+
+TEST(Plan, ThreadsTake) {
+  EXPECT_EQ(open().threads(), usable_threads());
+  const Variable v("TERN_THREADS", "7");
+  EXPECT_EQ(open().threads(), 7);
+  EXPECT_EQ(open({.threads = 3}).threads(), 3);  // the caller's word is stronger
+}
+
+TEST(Plan, MalformedOverridesAreErrorsOfSelect) {
+  const Context context = open();
+  const std::pair<const char*, const char*> bad[] = {
+      {"TERN_MAX_ISA", "x86_avx9"},      {"TERN_MAX_ISA", "AVX2"},  {"TERN_FORCE_KERNEL", "nonsense"},
+      {"TERN_FORCE_KERNEL", "a,,b"},     {"TERN_DEVICE", "gpu"},    {"TERN_DEVICE", "cuda:x"},
+      {"TERN_STRICT", "yes"},            {"TERN_THREADS", "0"},     {"TERN_THREADS", "-1"},
+      {"TERN_THREADS", "two"},           {"TERN_THREADS", "9999999999"}};
+  for (const auto& [name, value] : bad) {
+    const Variable v(name, value);
+    auto plan = TernaryQuantizePlan::select(context, kProblem);
+    ASSERT_FALSE(plan.ok()) << name << '=' << value;
+    EXPECT_EQ(plan.code(), Code::invalid_argument) << plan.error().str();
+    EXPECT_EQ(plan.error().where, name) << plan.error().str();
+  }
+}
+
+TEST(Plan, WorkspaceAndStreamAreChecked) {
+  const Context context = open(), other = open();
+  auto plan = TernaryQuantizePlan::select(context, kProblem, {.kernel = "ternary_quantize.i2.scalar"});
+  ASSERT_TRUE(plan.ok());
+  Buffers b(kProblem);
+  std::vector<std::byte> memory(plan->workspace_bytes() + 128);
+  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64);
+  const auto args = b.args(kProblem);
+  EXPECT_TRUE(plan->can_implement(args).ok());
+  EXPECT_TRUE(plan->run(context.stream(), {aligned, plan->workspace_bytes()}, args).ok());
+  EXPECT_EQ(plan->run(context.stream(), {aligned, plan->workspace_bytes() - 1}, args).code(), Code::invalid_argument);
+  EXPECT_EQ(plan->run(context.stream(), {aligned + 1, plan->workspace_bytes()}, args).code(), Code::invalid_argument);
+  EXPECT_EQ(plan->run(other.stream(), {aligned, plan->workspace_bytes()}, args).code(), Code::invalid_argument);
+  auto broken = args;
+  broken.x.data = nullptr;
+  EXPECT_EQ(plan->can_implement(broken).code(), Code::invalid_argument);
+  EXPECT_EQ(plan->run(context.stream(), {aligned, plan->workspace_bytes()}, broken).code(), Code::invalid_argument);
+}
+
+TEST(Plan, NoElementsWriteNothing) {
+  const Context context = open();
+  for (const auto& [rows, k] : {std::pair<std::int64_t, std::int64_t>{0, 5}, {5, 0}, {0, 0}}) {
+    const Problem p{.rows = rows, .k = k};
+    auto plan = TernaryQuantizePlan::select(context, p, {.kernel = "ternary_quantize.i2.reference"});
+    ASSERT_TRUE(plan.ok());
+    float scale = 7;
+    EXPECT_TRUE(plan->run(context.stream(), {},
+                          {.x = {nullptr, DType::f32, {rows, k}},
+                           .codes = {nullptr, DType::u8, {rows, (k + 3) / 4}},
+                           .scales = {&scale, DType::f32, {0}}})
+                    .ok());
+    EXPECT_EQ(scale, 7);
+  }
+}
+
+TEST(Plan, IdentityAndGuarantee) {
+  auto plan = TernaryQuantizePlan::select(open(), kProblem, {.kernel = "ternary_quantize.i2.scalar"});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->id().str(),
+            "ternary_quantize|ternary_quantize.i2.scalar|f32|f32|i2|none|scalar|cpu|math=f32,acc=f64,det,bitstable");
+  EXPECT_TRUE(plan->guarantee().deterministic);
+  EXPECT_TRUE(plan->guarantee().bit_stable);
+  EXPECT_EQ(plan->explain().chosen, plan->id().kernel);
+}
+
+TEST(Plan, UnsupportedProblemsSayWhatEachKernelSaid) {
+  auto plan = TernaryQuantizePlan::select(open(), {.rows = 1, .k = 4, .dtype = DType::f16});
+  ASSERT_EQ(plan.code(), Code::unsupported);
+  EXPECT_NE(plan.error().message.find("ternary_quantize.i2.reference does not take f16"), std::string::npos);
+  auto why = TernaryQuantizePlan::explain(open(), {.rows = 1, .k = 4, .dtype = DType::f16});
+  ASSERT_TRUE(why.ok());
+  EXPECT_TRUE(why->chosen.empty());
+}
+
+class Recorder : public Observer {
+ public:
+  std::atomic<int> selected{0}, started{0}, failed{0}, succeeded{0};
+  void plan_selected(std::string_view, std::string_view) override { ++selected; }
+  void run_started(const RunEvent& e) override { started += e.kernel == "ternary_quantize.i2.scalar" ? 1 : 0; }
+  void run_finished(const RunEvent&, const Status& s) override { ++(s.ok() ? succeeded : failed); }
+};
+
+TEST(Plan, ObserversSeeSelectionRunsAndFailures) {
+  const auto recorder = std::make_shared<Recorder>();
+  const Context context = open({.observer = recorder});
+  auto plan = TernaryQuantizePlan::select(context, kProblem, {.kernel = "ternary_quantize.i2.scalar"});
+  ASSERT_TRUE(plan.ok());
+  Buffers b(kProblem);
+  auto workspace = Tensor::allocate(host_memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())});
+  EXPECT_TRUE(plan->run(context.stream(), workspace->as<std::byte>(), b.args(kProblem)).ok());
+  b.x[17] = HUGE_VALF;
+  EXPECT_EQ(plan->run(context.stream(), workspace->as<std::byte>(), b.args(kProblem)).code(), Code::non_finite);
+  EXPECT_EQ(recorder->selected, 1);
+  EXPECT_EQ(recorder->started, 2);
+  EXPECT_EQ(recorder->succeeded, 1);
+  EXPECT_EQ(recorder->failed, 1);
+}
+
+TEST(Plan, TheCallersParallelForIsUsed) {
+  std::atomic<int> calls{0};
+  const Context context = open({.threads = 4, .parallel_for = [&](int slots, const std::function<void(int)>& task) {
+                                  ++calls;
+                                  for (int slot = slots - 1; slot >= 0; --slot) task(slot);
+                                }});
+  const Problem large{.rows = 1, .k = 400'000};
+  Buffers b(large), same(large);
+  auto plan = TernaryQuantizePlan::select(context, large);
+  auto workspace = Tensor::allocate(host_memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())});
+  ASSERT_TRUE(plan->run(context.stream(), workspace->as<std::byte>(), b.args(large)).ok());
+  EXPECT_GT(calls, 0);
+  const Context single = open({.threads = 1});
+  auto plan1 = TernaryQuantizePlan::select(single, large);
+  ASSERT_TRUE(plan1->run(single.stream(), workspace->as<std::byte>(), same.args(large)).ok());
+  EXPECT_EQ(b.codes, same.codes);
+}
+
+#if defined(__x86_64__)
+TEST(Plan, TheCallersRoundingAndFlushModesDoNotMatter) {
+  const Problem p{.rows = 3, .k = 50'000, .scheme = Scheme::mse};
+  const unsigned saved = _mm_getcsr();
+  const unsigned hostile = 0x1F80 | 0x8040 | 0x6000;  // flush to zero, denormals are zero, round towards zero
+  for (const char* kernel : {"ternary_quantize.i2.reference", "ternary_quantize.i2.scalar", ""})
+    for (const int threads : {1, 3}) {
+      const Context context = open({.threads = threads});
+      auto plan = TernaryQuantizePlan::select(context, p, {.kernel = kernel});
+      ASSERT_TRUE(plan.ok());
+      auto workspace = Tensor::allocate(host_memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())});
+      Buffers want(p), got(p);
+      for (Buffers* b : {&want, &got})
+        for (float& v : b->x) v = std::ldexp(v, -12);  // around the floor of the scale
+      ASSERT_TRUE(plan->run(context.stream(), workspace->as<std::byte>(), want.args(p)).ok());
+      _mm_setcsr(hostile);
+      const bool ok = plan->run(context.stream(), workspace->as<std::byte>(), got.args(p)).ok();
+      const unsigned after = _mm_getcsr();
+      _mm_setcsr(saved);
+      ASSERT_TRUE(ok);
+      EXPECT_EQ(after & ~0x3FU, hostile) << "the caller's modes were not put back";
+      EXPECT_EQ(got.codes, want.codes) << kernel;
+      EXPECT_EQ(std::memcmp(got.scales.data(), want.scales.data(), 4), 0) << kernel;
+    }
+}
+#endif
+
+}  // namespace
+}  // namespace tern

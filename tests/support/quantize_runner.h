@@ -1,0 +1,87 @@
+// Runs ternary_quantize kernels below the plan: every kernel of the list that this machine can run, and any table.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/fp_env.h"
+#include "base/options.h"
+#include "device/topology.h"
+#include "format/format.h"
+#include "ops/kernel.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
+#include "plan/select.h"
+#include "tests/support/guarded.h"
+
+namespace tern::test {
+
+struct NamedKernel {
+  std::string name;
+  KernelEntry entry;
+};
+
+// The kernels of an op and a format that can run here, the reference not among them.
+inline std::vector<NamedKernel> runnable_kernels(std::string_view op, Format format) {
+  std::vector<NamedKernel> found;
+  const Machine machine{.device = {}, .capabilities = host_device().capabilities};
+  for (const Kernel& kernel : kernel_list())
+    if (kernel.info.op == op && kernel.info.format == format && kernel.info.isa != "reference" &&
+        !refused_by_machine(kernel, machine, Options{}))
+      found.push_back({std::string(kernel.info.name), kernel.entry});
+  return found;
+}
+
+inline KernelEntry reference_kernel(std::string_view op, Format format) {
+  for (const Kernel& kernel : kernel_list())
+    if (kernel.info.op == op && kernel.info.format == format && kernel.info.isa == "reference") return kernel.entry;
+  return {};
+}
+
+struct Quantized {
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales;
+  Status status;
+};
+
+// Runs an entry on x [rows, k] with guard pages behind every buffer and poisoned outputs.
+inline Quantized run_quantize(const KernelEntry& entry, const TernaryQuantize::Problem& p, const std::vector<float>& x,
+                              int threads = 1, const std::vector<float>& given = {}) {
+  const std::int64_t bytes = row_bytes(p.format, p.k), ranges = make_ranges(p.rows, p.k, p.granularity).total;
+  Guarded<float> in(x.size());
+  std::memcpy(in.data(), x.data(), x.size() * sizeof(float));
+  Guarded<std::uint8_t> codes(static_cast<std::size_t>(p.rows * bytes));
+  Guarded<float> scales(static_cast<std::size_t>(ranges));
+  const TernaryQuantize::Args args{
+      .x = {in.data(), DType::f32, {p.rows, p.k}},
+      .codes = {codes.data(), code_dtype(p.format), {p.rows, bytes}},
+      .scales = {scales.data(), DType::f32, {ranges}},
+      .given_scale = {given.data(), DType::f32, {static_cast<std::int64_t>(given.size())}}};
+  Quantized out;
+  auto params = OpTraits<TernaryQuantize>::bind(p, args);
+  if (!params.ok()) {
+    out.status = std::move(params).error();
+    return out;
+  }
+  const Threads pool(threads);
+  std::vector<std::byte> workspace(entry.workspace_bytes(entry.table, &p, threads) + 64);
+  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64);
+  out.status = entry.run(entry.table, &*params, {pool, {aligned, workspace.size() - 64}});
+  out.codes.assign(codes.data(), codes.data() + codes.size());
+  out.scales.assign(scales.data(), scales.data() + scales.size());
+  return out;
+}
+
+inline std::string describe(const TernaryQuantize::Problem& p) {
+  return std::to_string(p.rows) + "x" + std::to_string(p.k) + " " + std::string(name(p.scheme)) + " " +
+         name(p.granularity) + " " + std::string(name(p.format)) + (p.scale_given ? " given" : "") + " " +
+         std::string(name(p.non_finite));
+}
+
+// Bytes and bit patterns, not values.
+inline bool same_bits(const Quantized& a, const Quantized& b) {
+  return a.codes == b.codes && a.scales.size() == b.scales.size() &&
+         std::memcmp(a.scales.data(), b.scales.data(), a.scales.size() * sizeof(float)) == 0;
+}
+
+}  // namespace tern::test
