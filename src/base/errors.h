@@ -24,7 +24,7 @@ Error error_at(std::int64_t index, Code code, std::string_view where, fmt::forma
 // Returns the error of a Status or Result to the caller.
 #define TERN_RETURN_IF_ERROR(expression)                                      \
   do {                                                                        \
-    if (auto tern_status = (expression); !tern_status.ok()) return std::move(tern_status).error(); \
+    if (auto tern_outcome = (expression); !tern_outcome.ok()) return std::move(tern_outcome).error(); \
   } while (false)
 
 // Declares `variable` as the value of a Result, or returns its error.

@@ -1,0 +1,404 @@
+// The C ABI: everything of the C++ API for C programs and for languages that load shared libraries.
+//
+//   tern_context* context = NULL;
+//   tern_quantized* q = NULL;
+//   const tern_quantized_info* info = NULL;
+//   float w[2 * 4] = {0.5f, -1, 0, 2, 1, 1, -3, 0.25f};
+//   tern_tensor_view x = {.data = w, .dtype = TERN_DTYPE_F32, .rank = 2, .shape = {2, 4}};
+//   tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
+//   options.granularity.kind = TERN_GRANULARITY_ROW;
+//   if (tern_context_open(NULL, &context) != TERN_OK || tern_quantize(context, &x, &options, &q) != TERN_OK ||
+//       tern_quantized_get_info(q, &info) != TERN_OK)
+//     fprintf(stderr, "%s\n", tern_last_error()->text);
+//   else
+//     printf("%zu bytes of codes, %zu scales, by %s\n", info->codes_bytes, info->scale_count, info->kernel);
+//   tern_quantized_destroy(q);
+//   tern_context_close(context);
+//
+// Rules. A call that can fail returns a tern_status; after a failure tern_last_error() says what was wrong, and the
+// handle it would have made is NULL. A NULL handle or out pointer is TERN_INVALID_ARGUMENT. Functions that destroy or
+// close accept NULL. Handles may be used by several threads at once, and are destroyed once. What a handle hands out
+// (strings, infos, views) lives as long as the handle.
+//
+// A struct that begins with struct_size is set up by its ..._INIT macro where the caller makes it, so that a program
+// built with these headers works with later libraries in which the struct has grown at its end. In those the library
+// hands out, struct_size is what this library filled in.
+#pragma once
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tern/export.h"
+#include "tern/tern_c_types.h"
+#include "tern/version.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+TERN_API const char* tern_version(void);  // of the library; TERN_VERSION is that of these headers
+
+// Errors.
+
+typedef struct tern_error {
+  size_t struct_size;
+  tern_status status;   // TERN_OK when no call of this thread failed yet
+  const char* message;  // one sentence with the offending value
+  const char* where;    // the operation that failed
+  const char* text;     // all of it on one line: "invalid_argument: x is NULL (tern_quantize)"
+  int64_t index;        // element, range or byte the message speaks of; -1 when there is none
+} tern_error;
+
+// Of the last call of this thread that failed; never NULL, good until this thread's next failure.
+TERN_API const tern_error* tern_last_error(void);
+
+// Devices.
+
+typedef struct tern_cache_info {
+  size_t struct_size;
+  int32_t level;
+  int32_t shared_by;  // hardware threads
+  int32_t count;      // caches of this kind on the device
+  const char* type;   // "data", "unified", "instruction"
+  size_t bytes;
+  size_t line_bytes;
+} tern_cache_info;
+
+typedef struct tern_numa_info {
+  size_t struct_size;
+  int32_t id;
+  size_t memory_bytes;
+  const int32_t* cpus;
+  size_t cpu_count;
+} tern_numa_info;
+
+typedef struct tern_device_info {
+  size_t struct_size;
+  tern_device_id id;
+  const char* name;
+  const char* architecture;  // "x86_64", "aarch64"
+  uint64_t capabilities;     // bits numbered by tern_capability
+  int32_t sockets;
+  int32_t cores;
+  int32_t hardware_threads;
+  int32_t usable_threads;  // what this process may run on: affinity and cgroup quota counted
+  size_t memory_total_bytes;
+  size_t memory_available_bytes;
+  const tern_cache_info* const* caches;
+  size_t cache_count;
+  const tern_numa_info* const* numa_nodes;
+  size_t numa_node_count;
+} tern_device_info;
+
+typedef struct tern_inventory tern_inventory;
+
+TERN_API tern_status tern_inventory_create(tern_inventory** out);  // looks at the machine anew
+TERN_API void tern_inventory_destroy(tern_inventory* inventory);
+TERN_API tern_status tern_inventory_device_count(const tern_inventory* inventory, size_t* out);
+TERN_API tern_status tern_inventory_device(const tern_inventory* inventory, size_t index, const tern_device_info** out);
+// What could not be looked at, and why.
+TERN_API tern_status tern_inventory_note_count(const tern_inventory* inventory, size_t* out);
+TERN_API tern_status tern_inventory_note(const tern_inventory* inventory, size_t index, const char** out);
+
+// Contexts. Callbacks must be thread-safe, must not throw, and must stay valid until the context and everything made
+// with it (tensors, plans) is gone.
+
+// A block of `bytes` at a multiple of `alignment`, a power of two, or NULL; `tag` says who asks.
+typedef void* (*tern_allocate_fn)(void* user, size_t bytes, size_t alignment, const char* tag);
+typedef void (*tern_deallocate_fn)(void* user, void* data, size_t bytes);
+
+// Calls task(task_user, slot) once for every slot in [0, slots), on any threads; returns when all are done.
+typedef void (*tern_task_fn)(void* task_user, int32_t slot);
+typedef void (*tern_parallel_for_fn)(void* user, int32_t slots, tern_task_fn task, void* task_user);
+
+// Told what plans do. Must not call back into the library; each function may be NULL.
+typedef struct tern_observer {
+  size_t struct_size;
+  void* user;
+  void (*plan_selected)(void* user, const char* kernel, const char* note);
+  void (*run_started)(void* user, const char* kernel, const char* device, int32_t threads);
+  void (*run_finished)(void* user, const char* kernel, const char* device, int32_t threads, tern_status status);
+} tern_observer;
+
+typedef struct tern_context_config {
+  size_t struct_size;
+  int32_t threads;            // 0: TERN_THREADS, else what the process may use
+  int32_t count_memory;       // 1: tern_context_memory_statistics() answers
+  tern_allocate_fn allocate;  // NULL: the process's own memory; else deallocate must be set too
+  tern_deallocate_fn deallocate;
+  void* memory_user;
+  tern_parallel_for_fn parallel_for;  // NULL: the library's own pool
+  void* parallel_for_user;
+  const tern_observer* observer;  // NULL: nobody watches; copied
+} tern_context_config;
+
+typedef struct tern_context tern_context;
+typedef struct tern_stream tern_stream;
+
+// The CPU, or what TERN_DEVICE names. config may be NULL.
+TERN_API tern_status tern_context_open(const tern_context_config* config, tern_context** out);
+TERN_API tern_status tern_context_open_device(tern_device_id device, const tern_context_config* config,
+                                              tern_context** out);
+TERN_API void tern_context_close(tern_context* context);
+TERN_API tern_status tern_context_device(const tern_context* context, const tern_device_info** out);
+TERN_API tern_status tern_context_threads(const tern_context* context, int32_t* out);
+TERN_API tern_status tern_context_stream(const tern_context* context, const tern_stream** out);  // the default stream
+
+typedef struct tern_memory_statistics {
+  size_t struct_size;
+  size_t bytes_in_use;
+  size_t peak_bytes;
+  size_t allocations;
+  size_t deallocations;
+  size_t failures;
+} tern_memory_statistics;
+
+TERN_API tern_status tern_context_memory_statistics(const tern_context* context, tern_memory_statistics* out);
+TERN_API tern_status tern_context_reset_memory_peak(tern_context* context);
+
+// Texts go into the caller's buffer as snprintf writes them: cut to buffer_bytes, always ended by a zero, and *length
+// is that of the whole text without the zero. A NULL buffer of 0 bytes only measures.
+
+// The live allocations, oldest first, one a line.
+TERN_API tern_status tern_context_memory_report(const tern_context* context, char* buffer, size_t buffer_bytes,
+                                                size_t* length);
+
+// Tensors.
+
+typedef struct tern_tensor tern_tensor;  // elements of its own, dense, in memory of a context
+
+TERN_API tern_status tern_tensor_allocate(const tern_context* context, tern_dtype dtype, int32_t rank,
+                                          const int64_t* shape, tern_tensor** out);
+TERN_API tern_status tern_tensor_get_view(const tern_tensor* tensor, tern_tensor_view* out);
+TERN_API void tern_tensor_destroy(tern_tensor* tensor);
+
+// Quantization.
+
+typedef struct tern_preference {
+  size_t struct_size;
+  const char* kernel;  // prefer this kernel; if it refuses, the next best is taken and noted
+  int32_t strict;      // 1: ... or the call fails
+} tern_preference;
+
+typedef struct tern_quantize_options {
+  size_t struct_size;
+  tern_scheme scheme;
+  tern_format format;
+  tern_granularity granularity;
+  tern_non_finite non_finite;
+  int32_t measure_quality;  // 1: yes; implied by a limit
+  const float* scale;       // int2 only: one, or one per range; NULL: computed
+  size_t scale_count;
+  double min_sqnr_db;  // limits that fail the call with TERN_QUALITY_BELOW_LIMIT; NAN: none
+  double min_cosine;
+  double max_zero_fraction;
+  const tern_preference* preference;  // may be NULL
+} tern_quantize_options;
+
+typedef struct tern_quality {
+  size_t struct_size;
+  double sqnr_db;  // infinite when nothing was lost; NAN: undefined (0/0)
+  double cosine;   // NAN: undefined
+  double zero_fraction;
+} tern_quality;
+
+typedef struct tern_quantized tern_quantized;  // codes, scales and what they mean
+
+typedef struct tern_quantized_info {
+  size_t struct_size;
+  tern_tensor_view codes;   // u8 [rows, ceil(k/4)] for i2 and s2, i8 [rows, k] for i8; read-only
+  tern_tensor_view scales;  // f32; read-only
+  size_t codes_bytes;
+  size_t scale_count;
+  int64_t shape[8];  // of the original
+  int32_t rank;
+  tern_scheme scheme;
+  tern_format format;
+  tern_granularity granularity;
+  int64_t rows;
+  int64_t k;
+  int64_t block_size;           // elements that share a scale (the last block may be short)
+  const char* kernel;           // which kernel made it; "" when none here did
+  const tern_quality* quality;  // NULL: not measured
+} tern_quantized_info;
+
+// Codes and scales from elsewhere; dense, copied into memory of the context. tern_validate() says whether they fit.
+typedef struct tern_quantized_parts {
+  size_t struct_size;
+  tern_tensor_view codes;
+  tern_tensor_view scales;
+  int64_t shape[8];
+  int32_t rank;
+  tern_scheme scheme;
+  tern_format format;
+  tern_granularity granularity;
+} tern_quantized_parts;
+
+// options may be NULL. An empty tensor is TERN_EMPTY_INPUT.
+TERN_API tern_status tern_quantize(const tern_context* context, const tern_tensor_view* x,
+                                   const tern_quantize_options* options, tern_quantized** out);
+TERN_API tern_status tern_dequantize(const tern_context* context, const tern_quantized* quantized, tern_dtype dtype,
+                                     tern_tensor** out);
+TERN_API tern_status tern_quantized_from_parts(const tern_context* context, const tern_quantized_parts* parts,
+                                               tern_quantized** out);
+TERN_API void tern_quantized_destroy(tern_quantized* quantized);
+TERN_API tern_status tern_quantized_get_info(const tern_quantized* quantized, const tern_quantized_info** out);
+TERN_API tern_status tern_quantized_checksum(const tern_quantized* quantized, uint64_t* out);  // of codes, then scales
+// Every shape fits, every code is one of its scheme, every scale is finite and positive; else the first that is not.
+TERN_API tern_status tern_validate(const tern_quantized* quantized);
+TERN_API tern_status tern_measure_quality(const tern_context* context, const tern_tensor_view* x,
+                                          const tern_quantized* quantized, tern_non_finite non_finite,
+                                          tern_quality* out);
+
+// Plans: a kernel chosen for a problem on a device. select -> can_implement -> workspace_bytes -> run.
+
+typedef struct tern_plan_info {
+  size_t struct_size;
+  const char* id;  // one line, stable, fit for a key
+  const char* op;
+  const char* kernel;  // "ternary_quantize.i2.x86_avx2"
+  const char* element;
+  const char* aux_element;
+  const char* layout;
+  const char* epilogue;
+  const char* arch;
+  const char* backend;
+  const char* math;         // guarantee: the type of every single operation
+  const char* accumulator;  // guarantee: the type of sums
+  int32_t deterministic;    // guarantee: the same bits for every thread count
+  int32_t bit_stable;       // guarantee: the same bits as the reference on every machine
+} tern_plan_info;
+
+typedef struct tern_ternary_quantize_problem {
+  size_t struct_size;
+  int64_t rows;
+  int64_t k;
+  tern_dtype dtype;
+  tern_scheme scheme;
+  tern_granularity granularity;
+  tern_format format;
+  tern_non_finite non_finite;
+  int32_t scale_given;  // 1: args.given_scale is used; int2 only
+} tern_ternary_quantize_problem;
+
+typedef struct tern_ternary_quantize_args {
+  size_t struct_size;
+  tern_tensor_view x;            // rows may be strided
+  tern_tensor_view codes;        // written: u8 [rows, ceil(k/4)] for i2 and s2, i8 [rows, k] for i8
+  tern_tensor_view scales;       // written: f32, dense
+  tern_tensor_view given_scale;  // with scale_given: f32, one element or one per range
+} tern_ternary_quantize_args;
+
+typedef struct tern_ternary_dequantize_problem {
+  size_t struct_size;
+  int64_t rows;
+  int64_t k;
+  tern_dtype dtype;  // of y
+  tern_scheme scheme;
+  tern_granularity granularity;
+  tern_format format;
+} tern_ternary_dequantize_problem;
+
+typedef struct tern_ternary_dequantize_args {
+  size_t struct_size;
+  tern_tensor_view codes;
+  tern_tensor_view scales;
+  tern_tensor_view y;  // written
+} tern_ternary_dequantize_args;
+
+// The same eight functions for every op.
+//   select           preference may be NULL
+//   explain          what select would choose and why, as text; succeeds also when every kernel refuses
+//   plan_explain     the same for a plan that was made
+//   can_implement    run's checks, without running
+//   run              thread-safe, each call with its own workspace of at least workspace_bytes, 64-byte aligned
+#define TERN_DECLARE_PLAN(op)                                                                                         \
+  typedef struct tern_##op##_plan tern_##op##_plan;                                                                   \
+  TERN_API tern_status tern_##op##_select(const tern_context* context, const tern_##op##_problem* problem,            \
+                                          const tern_preference* preference, tern_##op##_plan** out);                 \
+  TERN_API tern_status tern_##op##_explain(const tern_context* context, const tern_##op##_problem* problem,           \
+                                           const tern_preference* preference, char* buffer, size_t buffer_bytes,      \
+                                           size_t* length);                                                           \
+  TERN_API tern_status tern_##op##_plan_explain(const tern_##op##_plan* plan, char* buffer, size_t buffer_bytes,      \
+                                                size_t* length);                                                      \
+  TERN_API tern_status tern_##op##_plan_can_implement(const tern_##op##_plan* plan, const tern_##op##_args* args);    \
+  TERN_API tern_status tern_##op##_plan_workspace_bytes(const tern_##op##_plan* plan, size_t* out);                   \
+  TERN_API tern_status tern_##op##_plan_run(const tern_##op##_plan* plan, const tern_stream* stream, void* workspace, \
+                                            size_t workspace_bytes, const tern_##op##_args* args);                    \
+  TERN_API tern_status tern_##op##_plan_get_info(const tern_##op##_plan* plan, const tern_plan_info** out);           \
+  TERN_API void tern_##op##_plan_destroy(tern_##op##_plan* plan)
+
+TERN_DECLARE_PLAN(ternary_quantize);
+TERN_DECLARE_PLAN(ternary_dequantize);
+
+// Kernels: the list, seen from this context.
+
+typedef struct tern_kernel_info {
+  size_t struct_size;
+  const char* name;
+  const char* op;
+  const char* format;
+  const char* const* needs;  // capabilities
+  size_t need_count;
+  const char* const* dtypes;  // of the float side
+  size_t dtype_count;
+  const char* const* schemes;
+  size_t scheme_count;
+  int32_t in_build;
+  const char* refused;  // why this context cannot run it; "" when it can
+} tern_kernel_info;
+
+typedef struct tern_kernel_list tern_kernel_list;
+
+TERN_API tern_status tern_kernel_list_create(const tern_context* context, tern_kernel_list** out);
+TERN_API void tern_kernel_list_destroy(tern_kernel_list* list);
+TERN_API tern_status tern_kernel_list_count(const tern_kernel_list* list, size_t* out);
+TERN_API tern_status tern_kernel_list_get(const tern_kernel_list* list, size_t index, const tern_kernel_info** out);
+
+// Files. Output appears under its name only when it is whole.
+
+// Told now and then how many of how many bytes are written. Callers may pass NULL.
+typedef void (*tern_progress_fn)(void* user, size_t done_bytes, size_t total_bytes);
+
+typedef struct tern_npy tern_npy;  // a .npy file mapped into memory
+
+TERN_API tern_status tern_npy_open(const char* path, tern_npy** out);
+TERN_API tern_status tern_npy_get_view(const tern_npy* npy, tern_tensor_view* out);  // read-only
+TERN_API void tern_npy_close(tern_npy* npy);
+TERN_API tern_status tern_save_npy(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
+                                   void* progress_user);
+TERN_API tern_status tern_save_quantized(const char* path, const tern_quantized* quantized, tern_progress_fn progress,
+                                         void* progress_user);
+TERN_API tern_status tern_load_quantized(const tern_context* context, const char* path, tern_quantized** out);
+
+// The ..._INIT macros: the defaults of every struct that the caller makes.
+// clang-format off
+#define TERN_OBSERVER_INIT {sizeof(tern_observer), NULL, NULL, NULL, NULL}
+#define TERN_CONTEXT_CONFIG_INIT {sizeof(tern_context_config), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL}
+#define TERN_MEMORY_STATISTICS_INIT {sizeof(tern_memory_statistics), 0, 0, 0, 0, 0}
+#define TERN_TENSOR_VIEW_INIT {NULL, TERN_DTYPE_F32, 0, {0}, {0}, {TERN_DEVICE_CPU, 0}}
+#define TERN_PREFERENCE_INIT {sizeof(tern_preference), NULL, 0}
+#define TERN_QUANTIZE_OPTIONS_INIT \
+  {sizeof(tern_quantize_options), TERN_SCHEME_ABSMEAN, TERN_FORMAT_DEFAULT, {TERN_GRANULARITY_TENSOR, 0}, \
+   TERN_NON_FINITE_REJECT, 0, NULL, 0, NAN, NAN, NAN, NULL}
+#define TERN_QUALITY_INIT {sizeof(tern_quality), NAN, NAN, 0}
+#define TERN_QUANTIZED_PARTS_INIT \
+  {sizeof(tern_quantized_parts), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, {0}, 0, TERN_SCHEME_ABSMEAN, \
+   TERN_FORMAT_I2, {TERN_GRANULARITY_TENSOR, 0}}
+#define TERN_TERNARY_QUANTIZE_PROBLEM_INIT \
+  {sizeof(tern_ternary_quantize_problem), 0, 0, TERN_DTYPE_F32, TERN_SCHEME_ABSMEAN, {TERN_GRANULARITY_TENSOR, 0}, \
+   TERN_FORMAT_I2, TERN_NON_FINITE_REJECT, 0}
+#define TERN_TERNARY_QUANTIZE_ARGS_INIT \
+  {sizeof(tern_ternary_quantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, \
+   TERN_TENSOR_VIEW_INIT}
+#define TERN_TERNARY_DEQUANTIZE_PROBLEM_INIT \
+  {sizeof(tern_ternary_dequantize_problem), 0, 0, TERN_DTYPE_F32, TERN_SCHEME_ABSMEAN, {TERN_GRANULARITY_TENSOR, 0}, \
+   TERN_FORMAT_I2}
+#define TERN_TERNARY_DEQUANTIZE_ARGS_INIT \
+  {sizeof(tern_ternary_dequantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT}
+// clang-format on
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

@@ -1,0 +1,180 @@
+// What the files of the C ABI share: the handles, the guard around every entry point, and the conversions.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "tern/tern.h"
+#include "tern/tern_c.h"
+
+namespace tern::c {
+
+// Keeps the error for tern_last_error() and answers its code.
+tern_status report(Error error) noexcept;
+tern_status report_literal(tern_status status, const char* message, const char* where) noexcept;  // allocates nothing
+
+// Runs the body of an entry point; nothing it throws reaches the caller.
+template <class Body>
+tern_status guarded(const char* where, Body&& body) noexcept {
+  try {
+    Status status = std::forward<Body>(body)(where);
+    return status.ok() ? TERN_OK : report(std::move(status).error());
+  } catch (const std::bad_alloc&) {
+    return report_literal(TERN_MEMORY_ALLOCATION, "memory for the library's own objects ran out", where);
+  } catch (...) {
+    return report_literal(TERN_INTERNAL, "an exception was thrown inside the library", where);
+  }
+}
+
+// Notices a caller's parallel-for that did not run each slot exactly once: what a kernel wrote under it is not whole.
+class ParallelForWatch {
+ public:
+  ParallelForWatch();
+  [[nodiscard]] Status status(const char* where) const;
+};
+
+struct Parameter {
+  const char* name;
+  const void* value;
+};
+
+// The first that is NULL, as an error.
+Status not_null(const char* where, std::initializer_list<Parameter> parameters);
+
+// An enum's number from C as the C++ enumerator, which must be one of 0..last.
+template <class Enum, class CEnum>
+Result<Enum> to_enum(const char* where, const char* field, CEnum value, Enum last) {
+  const auto number = static_cast<std::int32_t>(value);
+  if (number < 0 || number > static_cast<std::int32_t>(last))
+    return error(Code::invalid_argument, where, "{} is {}, not one of 0 to {}", field, number,
+                 static_cast<std::int32_t>(last));
+  return static_cast<Enum>(number);
+}
+
+inline constexpr DType kLastDType = DType::i32;
+inline constexpr Scheme kLastScheme = Scheme::int2;
+inline constexpr Format kLastFormat = Format::i8;
+inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
+
+// Structs that grow. `first_bytes` are those of the first version, which every caller has; `defaults` is what fields
+// get that a caller's older struct lacks. A field that is added must not lie in padding at the old end: an old caller's
+// padding is not a value.
+template <class T>
+struct Grows;
+#define TERN_C_STRUCT(type, last_field_of_first_version, init)                                   \
+  template <>                                                                                    \
+  struct Grows<type> {                                                                           \
+    static constexpr std::size_t first_bytes =                                                   \
+        offsetof(type, last_field_of_first_version) + sizeof(type::last_field_of_first_version); \
+    static type defaults() { return init; }                                                      \
+  }
+TERN_C_STRUCT(tern_observer, run_finished, TERN_OBSERVER_INIT);
+TERN_C_STRUCT(tern_context_config, observer, TERN_CONTEXT_CONFIG_INIT);
+TERN_C_STRUCT(tern_memory_statistics, failures, TERN_MEMORY_STATISTICS_INIT);
+TERN_C_STRUCT(tern_preference, strict, TERN_PREFERENCE_INIT);
+TERN_C_STRUCT(tern_quantize_options, preference, TERN_QUANTIZE_OPTIONS_INIT);
+TERN_C_STRUCT(tern_quality, zero_fraction, TERN_QUALITY_INIT);
+TERN_C_STRUCT(tern_quantized_parts, granularity, TERN_QUANTIZED_PARTS_INIT);
+TERN_C_STRUCT(tern_ternary_quantize_problem, scale_given, TERN_TERNARY_QUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_ternary_quantize_args, given_scale, TERN_TERNARY_QUANTIZE_ARGS_INIT);
+TERN_C_STRUCT(tern_ternary_dequantize_problem, format, TERN_TERNARY_DEQUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_ternary_dequantize_args, y, TERN_TERNARY_DEQUANTIZE_ARGS_INIT);
+#undef TERN_C_STRUCT
+
+template <class T>
+Status check_struct_size(const char* where, const char* parameter, const T* given) {
+  if (given->struct_size < Grows<T>::first_bytes)
+    return error(Code::invalid_argument, where, "{}->struct_size is {}, less than {}: begin with the INIT macro",
+                 parameter, given->struct_size, Grows<T>::first_bytes);
+  return {};
+}
+
+// The caller's struct in this library's version; NULL is the defaults. Fields this library does not know must be 0.
+template <class T>
+Result<T> read_struct(const char* where, const char* parameter, const T* given) {
+  T value = Grows<T>::defaults();
+  if (given == nullptr) return value;
+  TERN_RETURN_IF_ERROR(check_struct_size(where, parameter, given));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);  // NOLINT: the tail has no type here
+  for (std::size_t i = sizeof(T); i < given->struct_size; ++i)
+    if (bytes[i] != 0)
+      return error(Code::invalid_argument, where, "{} sets a field at byte {} that tern {} does not have", parameter, i,
+                   TERN_VERSION);
+  std::memcpy(&value, given, std::min(given->struct_size, sizeof(T)));
+  return value;
+}
+
+// Fills as much of the caller's struct as both sides know.
+template <class T>
+void write_struct(const T& value, T* out) {
+  const std::size_t bytes = out->struct_size;
+  std::memset(reinterpret_cast<unsigned char*>(out), 0, bytes);  // NOLINT: the tail has no type here
+  std::memcpy(out, &value, std::min(bytes, sizeof(T)));
+  out->struct_size = bytes;
+}
+
+// Writes text as snprintf does.
+Status write_text(const char* where, const std::string& text, char* buffer, std::size_t buffer_bytes,
+                  std::size_t* length);
+
+// Conversions. `field` names the value in messages.
+Result<Granularity> to_granularity(const char* where, const tern_granularity& granularity);
+Result<DeviceId> to_device(const char* where, const char* field, tern_device_id id);
+Result<Shape> to_shape(const char* where, const char* field, std::int32_t rank, const std::int64_t* sizes);
+Result<TensorView> to_view(const char* where, const char* field, const tern_tensor_view& view);
+Result<Preference> to_preference(const char* where, const tern_preference* preference);
+tern_granularity from_granularity(const Granularity& granularity);
+tern_device_id from_device(DeviceId id);
+tern_tensor_view from_view(const ConstTensorView& view);  // the caller is told what must not be written
+tern_quality from_quality(const Quality& quality);
+
+// The C face of a vector of strings that outlives it.
+std::vector<const char*> pointers_to(const std::vector<std::string>& strings);
+
+// A Device as C sees it, with what its pointers point at.
+struct DeviceFace {
+  explicit DeviceFace(Device from);
+  DeviceFace(const DeviceFace&) = delete;
+  DeviceFace& operator=(const DeviceFace&) = delete;
+
+  Device device;
+  std::vector<tern_cache_info> caches;
+  std::vector<const tern_cache_info*> cache_pointers;
+  std::vector<tern_numa_info> nodes;
+  std::vector<const tern_numa_info*> node_pointers;
+  tern_device_info info{};
+};
+
+Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
+
+}  // namespace tern::c
+
+struct tern_stream {
+  tern::Stream stream;
+};
+
+struct tern_context {
+  tern::Context context;
+  std::shared_ptr<tern::StatisticsResource> statistics;  // null: not counted
+  tern::c::DeviceFace device;
+  tern_stream stream;
+};
+
+struct tern_tensor {
+  tern::Tensor tensor;
+};
+
+struct tern_quantized {
+  tern::QuantizedTensor tensor;
+  tern_quality quality;
+  tern_quantized_info info;
+};

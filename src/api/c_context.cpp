@@ -1,0 +1,247 @@
+// The C ABI: contexts, with the caller's allocator, parallel-for and observer behind the C++ interfaces.
+#include <atomic>
+#include <optional>
+
+#include "api/c_abi.h"
+
+namespace tern::c {
+namespace {
+
+class CallerMemory final : public MemoryResource {
+ public:
+  CallerMemory(tern_allocate_fn take, tern_deallocate_fn give_back, void* user)
+      : allocate_(take), deallocate_(give_back), user_(user) {}
+
+  Result<void*> allocate(const Request& request) override {
+    if (request.bytes == 0) return static_cast<void*>(nullptr);
+    void* data = allocate_(user_, request.bytes, request.alignment, request.tag);
+    if (data == nullptr)
+      return error(Code::memory_allocation, "allocate", "the caller's allocator answered NULL for {} bytes for '{}'",
+                   request.bytes, request.tag);
+    if (reinterpret_cast<std::uintptr_t>(data) % request.alignment != 0) {  // NOLINT: only to see the low bits
+      deallocate_(user_, data, request.bytes);
+      return error(Code::invalid_argument, "allocate",
+                   "the caller's allocator answered {}, which is not a multiple of the alignment {}", data,
+                   request.alignment);
+    }
+    return data;
+  }
+
+  Status deallocate(void* data, std::size_t bytes) override {
+    if (data != nullptr) deallocate_(user_, data, bytes);
+    return {};
+  }
+
+  [[nodiscard]] DeviceId device() const override { return {DeviceKind::cpu, 0}; }
+
+ private:
+  tern_allocate_fn allocate_;
+  tern_deallocate_fn deallocate_;
+  void* user_;
+};
+
+class CallerObserver final : public Observer {
+ public:
+  explicit CallerObserver(const tern_observer& observer) : observer_(observer) {}
+
+  // The views may lack the zero that C needs, hence the copies.
+  void plan_selected(std::string_view kernel, std::string_view note) override {
+    if (observer_.plan_selected != nullptr)
+      observer_.plan_selected(observer_.user, std::string(kernel).c_str(), std::string(note).c_str());
+  }
+  void run_started(const RunEvent& event) override {
+    if (observer_.run_started != nullptr)
+      observer_.run_started(observer_.user, std::string(event.kernel).c_str(), std::string(event.device).c_str(),
+                            event.threads);
+  }
+  void run_finished(const RunEvent& event, const Status& status) override {
+    if (observer_.run_finished != nullptr)
+      observer_.run_finished(observer_.user, std::string(event.kernel).c_str(), std::string(event.device).c_str(),
+                             event.threads, static_cast<tern_status>(status.code()));
+  }
+
+ private:
+  tern_observer observer_;
+};
+
+struct ParallelForFault {
+  int slots = 0;
+  int slot = 0;
+  int times = 0;
+};
+thread_local std::optional<ParallelForFault> parallel_for_fault;
+
+// Runs each slot at most once, whatever the caller's parallel-for does, and knows afterwards which it left out.
+class SlotLedger {
+ public:
+  SlotLedger(int slots, const std::function<void(int)>& task) : task_(task), calls_(static_cast<std::size_t>(slots)) {}
+
+  static void run(void* self, std::int32_t slot) { static_cast<SlotLedger*>(self)->run(slot); }
+
+  [[nodiscard]] std::optional<ParallelForFault> fault() const {
+    const int slots = static_cast<int>(calls_.size());
+    if (stray_) return ParallelForFault{slots, stray_slot_, 1};
+    for (int slot = 0; slot < slots; ++slot)
+      if (const int times = calls_[static_cast<std::size_t>(slot)]; times != 1)
+        return ParallelForFault{slots, slot, times};
+    return std::nullopt;
+  }
+
+ private:
+  void run(std::int32_t slot) {
+    if (slot < 0 || static_cast<std::size_t>(slot) >= calls_.size()) {
+      stray_slot_ = slot;
+      stray_ = true;
+    } else if (calls_[static_cast<std::size_t>(slot)].fetch_add(1) == 0) {
+      task_(slot);
+    }
+  }
+
+  const std::function<void(int)>& task_;
+  std::vector<std::atomic<int>> calls_;
+  std::atomic<int> stray_slot_{0};
+  std::atomic<bool> stray_{false};
+};
+
+ParallelFor adapt(tern_parallel_for_fn parallel_for, void* user) {
+  if (parallel_for == nullptr) return {};
+  return [parallel_for, user](int slots, const std::function<void(int)>& task) {
+    SlotLedger ledger(slots, task);
+    parallel_for(user, slots, &SlotLedger::run, &ledger);
+    if (const auto fault = ledger.fault()) parallel_for_fault = fault;
+  };
+}
+
+Status open_context(const char* where, const tern_context_config* config, const tern_device_id* device,
+                    tern_context** out) {
+  TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+  *out = nullptr;
+  TERN_ASSIGN(given, read_struct(where, "config", config));
+  if ((given.allocate == nullptr) != (given.deallocate == nullptr))
+    return error(Code::invalid_argument, where, "only config->{} is set; an allocator needs both functions",
+                 given.allocate == nullptr ? "deallocate" : "allocate");
+
+  ContextConfig cpp{.threads = given.threads,
+                    .memory = nullptr,
+                    .observer = nullptr,
+                    .parallel_for = adapt(given.parallel_for, given.parallel_for_user)};
+  if (given.allocate != nullptr)
+    cpp.memory = std::make_shared<CallerMemory>(given.allocate, given.deallocate, given.memory_user);
+  std::shared_ptr<StatisticsResource> statistics;
+  if (given.count_memory != 0) {
+    statistics = with_statistics(cpp.memory ? cpp.memory : host_memory());
+    cpp.memory = statistics;
+  }
+  if (given.observer != nullptr) {
+    TERN_ASSIGN(observer, read_struct(where, "config->observer", given.observer));
+    cpp.observer = std::make_shared<CallerObserver>(observer);
+  }
+
+  std::optional<DeviceId> id;
+  if (device != nullptr) {
+    TERN_ASSIGN(known, to_device(where, "device.kind", *device));
+    id = known;
+  }
+  TERN_ASSIGN(context, id ? Context::open(*id, std::move(cpp)) : Context::open(std::move(cpp)));
+  *out = new tern_context{context, std::move(statistics), DeviceFace(context.device()), {context.stream()}};
+  return {};
+}
+
+Result<StatisticsResource*> counted(const char* where, const tern_context* context) {
+  TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+  if (context->statistics == nullptr)
+    return error(Code::invalid_argument, where, "this context was opened without config->count_memory");
+  return context->statistics.get();
+}
+
+}  // namespace
+
+ParallelForWatch::ParallelForWatch() { parallel_for_fault.reset(); }
+
+Status ParallelForWatch::status(const char* where) const {
+  if (!parallel_for_fault) return {};
+  const ParallelForFault fault = *parallel_for_fault;
+  return error(Code::invalid_argument, where,
+               "the caller's parallel-for called slot {} of {} {} times; each slot in [0, {}) is called once",
+               fault.slot, fault.slots, fault.times, fault.slots);
+}
+
+}  // namespace tern::c
+
+using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
+using namespace tern::c;  // NOLINT(google-build-using-namespace)
+
+tern_status tern_context_open(const tern_context_config* config, tern_context** out) {
+  return guarded("tern_context_open",
+                 [&](const char* where) -> Status { return open_context(where, config, nullptr, out); });
+}
+
+tern_status tern_context_open_device(tern_device_id device, const tern_context_config* config, tern_context** out) {
+  return guarded("tern_context_open_device",
+                 [&](const char* where) -> Status { return open_context(where, config, &device, out); });
+}
+
+void tern_context_close(tern_context* context) { delete context; }
+
+tern_status tern_context_device(const tern_context* context, const tern_device_info** out) {
+  return guarded("tern_context_device", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    *out = nullptr;
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    *out = &context->device.info;
+    return {};
+  });
+}
+
+tern_status tern_context_threads(const tern_context* context, int32_t* out) {
+  return guarded("tern_context_threads", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"out", out}}));
+    *out = context->context.threads();
+    return {};
+  });
+}
+
+tern_status tern_context_stream(const tern_context* context, const tern_stream** out) {
+  return guarded("tern_context_stream", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    *out = nullptr;
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    *out = &context->stream;
+    return {};
+  });
+}
+
+tern_status tern_context_memory_statistics(const tern_context* context, tern_memory_statistics* out) {
+  return guarded("tern_context_memory_statistics", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
+    TERN_ASSIGN(memory, counted(where, context));
+    const MemoryStatistics s = memory->statistics();
+    write_struct({.struct_size = sizeof(tern_memory_statistics),
+                  .bytes_in_use = s.bytes_in_use,
+                  .peak_bytes = s.peak_bytes,
+                  .allocations = s.allocations,
+                  .deallocations = s.deallocations,
+                  .failures = s.failures},
+                 out);
+    return {};
+  });
+}
+
+tern_status tern_context_reset_memory_peak(tern_context* context) {
+  return guarded("tern_context_reset_memory_peak", [&](const char* where) -> Status {
+    TERN_ASSIGN(memory, counted(where, context));
+    memory->reset_peak();
+    return {};
+  });
+}
+
+tern_status tern_context_memory_report(const tern_context* context, char* buffer, size_t buffer_bytes, size_t* length) {
+  return guarded("tern_context_memory_report", [&](const char* where) -> Status {
+    TERN_ASSIGN(memory, counted(where, context));
+    std::string text;
+    for (const LiveAllocation& block : memory->live())
+      text += fmt::format("#{} {} bytes '{}'\n", block.sequence, block.bytes, block.tag);
+    return write_text(where, text, buffer, buffer_bytes, length);
+  });
+}

@@ -1,0 +1,68 @@
+// The C ABI: files.
+#include "api/c_abi.h"
+
+namespace tern::c {
+namespace {
+
+Progress adapt(tern_progress_fn progress, void* user) {
+  if (progress == nullptr) return {};
+  return [progress, user](std::size_t done_bytes, std::size_t total_bytes) { progress(user, done_bytes, total_bytes); };
+}
+
+}  // namespace
+}  // namespace tern::c
+
+using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
+using namespace tern::c;  // NOLINT(google-build-using-namespace)
+
+struct tern_npy {
+  NpyFile file;
+};
+
+tern_status tern_npy_open(const char* path, tern_npy** out) {
+  return guarded("tern_npy_open", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    *out = nullptr;
+    TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}}));
+    TERN_ASSIGN(file, NpyFile::open(path));
+    *out = new tern_npy{std::move(file)};
+    return {};
+  });
+}
+
+tern_status tern_npy_get_view(const tern_npy* npy, tern_tensor_view* out) {
+  return guarded("tern_npy_get_view", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"npy", npy}, {"out", out}}));
+    *out = from_view(npy->file.view());
+    return {};
+  });
+}
+
+void tern_npy_close(tern_npy* npy) { delete npy; }
+
+tern_status tern_save_npy(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
+                          void* progress_user) {
+  return guarded("tern_save_npy", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}, {"tensor", tensor}}));
+    TERN_ASSIGN(view, to_view(where, "tensor", *tensor));
+    return save_npy(path, view, adapt(progress, progress_user));
+  });
+}
+
+tern_status tern_save_quantized(const char* path, const tern_quantized* quantized, tern_progress_fn progress,
+                                void* progress_user) {
+  return guarded("tern_save_quantized", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}, {"quantized", quantized}}));
+    return save_quantized(path, quantized->tensor, adapt(progress, progress_user));
+  });
+}
+
+tern_status tern_load_quantized(const tern_context* context, const char* path, tern_quantized** out) {
+  return guarded("tern_load_quantized", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    *out = nullptr;
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"path", path}}));
+    TERN_ASSIGN(quantized, load_quantized(path, context->context.memory()));
+    return make_quantized(std::move(quantized), out);
+  });
+}

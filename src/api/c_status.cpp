@@ -1,0 +1,189 @@
+// The C ABI: the version, words and their names, and the last error of each thread.
+#include <string_view>
+
+#include "api/c_abi.h"
+
+namespace tern::c {
+namespace {
+
+#define TERN_SAME(c_value, cpp_value) static_assert(static_cast<int>(c_value) == static_cast<int>(cpp_value))
+TERN_SAME(TERN_OK, Code::ok);
+TERN_SAME(TERN_INVALID_ARGUMENT, Code::invalid_argument);
+TERN_SAME(TERN_EMPTY_INPUT, Code::empty_input);
+TERN_SAME(TERN_UNSUPPORTED, Code::unsupported);
+TERN_SAME(TERN_NON_FINITE, Code::non_finite);
+TERN_SAME(TERN_INVALID_QUANTIZED_VALUE, Code::invalid_quantized_value);
+TERN_SAME(TERN_INVALID_SCALE, Code::invalid_scale);
+TERN_SAME(TERN_QUALITY_BELOW_LIMIT, Code::quality_below_limit);
+TERN_SAME(TERN_MEMORY_ALLOCATION, Code::memory_allocation);
+TERN_SAME(TERN_INSUFFICIENT_MEMORY, Code::insufficient_memory);
+TERN_SAME(TERN_GPU_NOT_AVAILABLE, Code::gpu_not_available);
+TERN_SAME(TERN_KERNEL_LAUNCH, Code::kernel_launch);
+TERN_SAME(TERN_IO_ERROR, Code::io_error);
+TERN_SAME(TERN_CORRUPT_FILE, Code::corrupt_file);
+TERN_SAME(TERN_INTERNAL, Code::internal);
+
+TERN_SAME(TERN_DTYPE_F32, DType::f32);
+TERN_SAME(TERN_DTYPE_F64, DType::f64);
+TERN_SAME(TERN_DTYPE_F16, DType::f16);
+TERN_SAME(TERN_DTYPE_BF16, DType::bf16);
+TERN_SAME(TERN_DTYPE_I8, DType::i8);
+TERN_SAME(TERN_DTYPE_U8, DType::u8);
+TERN_SAME(TERN_DTYPE_I32, DType::i32);
+TERN_SAME(TERN_SCHEME_ABSMEAN, Scheme::absmean);
+TERN_SAME(TERN_SCHEME_ABSMAX, Scheme::absmax);
+TERN_SAME(TERN_SCHEME_MSE, Scheme::mse);
+TERN_SAME(TERN_SCHEME_INT2, Scheme::int2);
+TERN_SAME(TERN_FORMAT_I2, Format::i2);
+TERN_SAME(TERN_FORMAT_S2, Format::s2);
+TERN_SAME(TERN_FORMAT_I8, Format::i8);
+TERN_SAME(TERN_NON_FINITE_REJECT, NonFinite::reject);
+TERN_SAME(TERN_NON_FINITE_SATURATE, NonFinite::saturate);
+TERN_SAME(TERN_GRANULARITY_TENSOR, Granularity::Kind::tensor);
+TERN_SAME(TERN_GRANULARITY_ROW, Granularity::Kind::row);
+TERN_SAME(TERN_GRANULARITY_GROUP, Granularity::Kind::group);
+TERN_SAME(TERN_DEVICE_CPU, DeviceKind::cpu);
+TERN_SAME(TERN_DEVICE_CUDA, DeviceKind::cuda);
+
+TERN_SAME(TERN_CAPABILITY_X86_SSE41, Capability::x86_sse41);
+TERN_SAME(TERN_CAPABILITY_X86_AVX2, Capability::x86_avx2);
+TERN_SAME(TERN_CAPABILITY_X86_AVX_VNNI, Capability::x86_avx_vnni);
+TERN_SAME(TERN_CAPABILITY_X86_AVX512, Capability::x86_avx512);
+TERN_SAME(TERN_CAPABILITY_X86_AVX512VNNI, Capability::x86_avx512vnni);
+TERN_SAME(TERN_CAPABILITY_X86_AMX_INT8, Capability::x86_amx_int8);
+TERN_SAME(TERN_CAPABILITY_ARM_NEON, Capability::arm_neon);
+TERN_SAME(TERN_CAPABILITY_ARM_DOTPROD, Capability::arm_dotprod);
+TERN_SAME(TERN_CAPABILITY_ARM_I8MM, Capability::arm_i8mm);
+TERN_SAME(TERN_CAPABILITY_SM_75, Capability::sm_75);
+TERN_SAME(TERN_CAPABILITY_SM_80, Capability::sm_80);
+TERN_SAME(TERN_CAPABILITY_SM_90, Capability::sm_90);
+TERN_SAME(TERN_CAPABILITY_SM_90A, Capability::sm_90a);
+TERN_SAME(TERN_CAPABILITY_SM_100, Capability::sm_100);
+TERN_SAME(TERN_CAPABILITY_SM_120, Capability::sm_120);
+static_assert(TERN_CAPABILITY_SM_120 + 1 == kCapabilityCount, "a new capability needs its line here and in tern_c.h");
+#undef TERN_SAME
+
+struct LastError {
+  Error error;
+  std::string text;
+  tern_error face{sizeof(tern_error), TERN_OK, "", "", "", -1};
+};
+
+LastError& last_error() {
+  thread_local LastError last;
+  return last;
+}
+
+// The library's tables of words hold literals, so that a zero follows each.
+template <class Enum, class CEnum>
+const char* word(CEnum value, Enum last) {
+  const auto number = static_cast<std::int32_t>(value);
+  if (number < 0 || number > static_cast<std::int32_t>(last)) return "unknown";
+  return name(static_cast<Enum>(number)).data();
+}
+
+template <class CEnum, class Parse>
+tern_status parse(const char* where, const char* text, CEnum* out, Parse parse_text) {
+  return guarded(where, [&](const char*) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    TERN_ASSIGN(value, parse_text(std::string_view(text)));
+    *out = static_cast<CEnum>(value);
+    return {};
+  });
+}
+
+}  // namespace
+
+tern_status report(Error error) noexcept {
+  LastError& last = last_error();
+  const auto status = static_cast<tern_status>(error.code);
+  try {
+    last.text = error.str();
+  } catch (...) {
+    return report_literal(status, "memory for the message ran out", "tern_last_error");
+  }
+  last.error = std::move(error);
+  last.face = {sizeof(tern_error), status,          last.error.message.c_str(), last.error.where.c_str(),
+               last.text.c_str(),  last.error.index};
+  return status;
+}
+
+tern_status report_literal(tern_status status, const char* message, const char* where) noexcept {
+  last_error().face = {sizeof(tern_error), status, message, where, message, -1};
+  return status;
+}
+
+Status not_null(const char* where, std::initializer_list<Parameter> parameters) {
+  for (const auto& [parameter, value] : parameters)
+    if (value == nullptr) return error(Code::invalid_argument, where, "{} is NULL", parameter);
+  return {};
+}
+
+Status write_text(const char* where, const std::string& text, char* buffer, std::size_t buffer_bytes,
+                  std::size_t* length) {
+  TERN_RETURN_IF_ERROR(not_null(where, {{"length", length}}));
+  if (buffer == nullptr && buffer_bytes != 0)
+    return error(Code::invalid_argument, where, "buffer is NULL but buffer_bytes is {}", buffer_bytes);
+  *length = text.size();
+  if (buffer_bytes == 0) return {};
+  const std::size_t copied = std::min(text.size(), buffer_bytes - 1);
+  std::memcpy(buffer, text.data(), copied);
+  buffer[copied] = '\0';
+  return {};
+}
+
+}  // namespace tern::c
+
+using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
+using namespace tern::c;  // NOLINT(google-build-using-namespace)
+
+const char* tern_version(void) { return tern::version(); }
+const tern_error* tern_last_error(void) { return &last_error().face; }
+
+const char* tern_status_name(tern_status status) { return word(status, Code::internal); }
+const char* tern_dtype_name(tern_dtype dtype) { return word(dtype, kLastDType); }
+const char* tern_scheme_name(tern_scheme scheme) { return word(scheme, kLastScheme); }
+const char* tern_format_name(tern_format format) {
+  return format == TERN_FORMAT_DEFAULT ? "default" : word(format, kLastFormat);
+}
+const char* tern_non_finite_name(tern_non_finite policy) { return word(policy, kLastNonFinite); }
+const char* tern_capability_name(tern_capability capability) {
+  return word(capability, static_cast<Capability>(kCapabilityCount - 1));
+}
+
+tern_status tern_dtype_parse(const char* text, tern_dtype* out) {
+  return parse("tern_dtype_parse", text, out, parse_dtype);
+}
+tern_status tern_scheme_parse(const char* text, tern_scheme* out) {
+  return parse("tern_scheme_parse", text, out, parse_scheme);
+}
+tern_status tern_format_parse(const char* text, tern_format* out) {
+  return parse("tern_format_parse", text, out, parse_format);
+}
+tern_status tern_non_finite_parse(const char* text, tern_non_finite* out) {
+  return parse("tern_non_finite_parse", text, out, parse_non_finite);
+}
+tern_status tern_capability_parse(const char* text, tern_capability* out) {
+  return parse("tern_capability_parse", text, out, parse_capability);
+}
+tern_status tern_granularity_parse(const char* text, tern_granularity* out) {
+  return guarded("tern_granularity_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    TERN_ASSIGN(value, parse_granularity(text));
+    *out = from_granularity(value);
+    return {};
+  });
+}
+tern_status tern_device_parse(const char* text, tern_device_id* out) {
+  return guarded("tern_device_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    TERN_ASSIGN(value, parse_device(text));
+    *out = from_device(value);
+    return {};
+  });
+}
+
+size_t tern_dtype_bytes(tern_dtype dtype) {
+  const auto known = to_enum("tern_dtype_bytes", "dtype", dtype, kLastDType);
+  return known.ok() ? size_of(*known) : 0;
+}
