@@ -42,9 +42,8 @@ std::string cache_name(const Cache& cache) {
 }
 
 std::string cache_text(const Cache& cache) {
-  const std::string sharing = cache.shared_by == 1 ? "1 thread" : fmt::format("{} threads", cache.shared_by);
   return fmt::format("{} x {}, {} B lines, each for {}", cache.count, human_bytes(cache.bytes), cache.line_bytes,
-                     sharing);
+                     counted(cache.shared_by, "thread"));
 }
 
 Json to_json(const Device& device) {
@@ -78,8 +77,9 @@ void print_text(const Device& device) {
   const auto capabilities = names(device.capabilities);
   Table facts({}, 2);
   facts.add({"architecture", device.architecture});
-  facts.add({"processors", fmt::format("{} sockets, {} cores, {} hardware threads, {} usable here", device.sockets,
-                                       device.cores, device.hardware_threads, device.usable_threads)});
+  facts.add({"processors",
+             fmt::format("{}, {}, {}, {} usable here", counted(device.sockets, "socket"), counted(device.cores, "core"),
+                         counted(device.hardware_threads, "hardware thread"), device.usable_threads)});
   facts.add({"capabilities", capabilities.empty() ? "none" : fmt::format("{}", fmt::join(capabilities, ", "))});
   for (const Cache& cache : device.caches) facts.add({cache_name(cache), cache_text(cache)});
   facts.add({"memory", fmt::format("{}, {} available", human_bytes(device.memory_total_bytes),

@@ -114,9 +114,9 @@ void print_as_json(const Context& context, const std::string& op, const Problem&
 
 void print_as_text(const Context& context, const std::string& op, const Problem& p, const Decision& decision) {
   const Explanation& e = decision.explanation;
-  fmt::print("{} of {} x {} {}, {} by {} to {}, on {} with {} threads\n\n", op, p.shape.rows, p.shape.columns,
-             name(p.dtype), name(p.words.scheme), name(p.words.granularity), name(p.words.format),
-             name(context.device().id), context.threads());
+  fmt::print("{} of {} x {} {}, {} by {} to {}, on {} with {}\n\n", op, p.shape.rows, p.shape.columns, name(p.dtype),
+             name(p.words.scheme), name(p.words.granularity), name(p.words.format), name(context.device().id),
+             counted(context.threads(), "thread"));
   Table facts({}, 2);
   facts.add({"chosen", e.chosen.empty() ? "none: every kernel refused" : e.chosen});
   if (decision.id) {

@@ -103,8 +103,8 @@ void print_as_text(const Report& r) {
   facts.add({"SQNR", sqnr_text(quality)});
   facts.add({"cosine", quality.cosine ? fmt::format("{:.6f}", *quality.cosine) : "undefined"});
   facts.add({"zeros", fmt::format("{:.1f} %", quality.zero_fraction * 100)});
-  facts.add(
-      {"kernel", fmt::format("{} on {}, {} threads", q.kernel, name(r.context.device().id), r.context.threads())});
+  facts.add({"kernel", fmt::format("{} on {}, {}", q.kernel, name(r.context.device().id),
+                                   counted(r.context.threads(), "thread"))});
   facts.add({"time", fmt::format("{} quantizing ({}){}, {} measuring, {} writing", human_seconds(r.seconds.quantizing),
                                  gigabytes_per_second(r.gb_per_s()),
                                  r.seconds.reading ? fmt::format(", {} reading", human_seconds(*r.seconds.reading))

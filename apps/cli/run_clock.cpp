@@ -18,7 +18,7 @@ void RunClock::plan_selected(std::string_view kernel, std::string_view note) {
 }
 
 void RunClock::run_started(const RunEvent& event) {
-  log_line(fmt::format("{} starts on {} with {} threads", event.kernel, event.device, event.threads));
+  log_line(fmt::format("{} starts on {} with {}", event.kernel, event.device, counted(event.threads, "thread")));
   if (!counts(event)) return;
   const std::lock_guard lock(mutex_);
   started_ = std::chrono::steady_clock::now();

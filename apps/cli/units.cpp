@@ -20,6 +20,10 @@ std::string human_bytes(std::size_t bytes) {
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string counted(long long count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string human_seconds(double seconds) {
   if (seconds < 999.5e-9) return fmt::format("{:.0f} ns", seconds * 1e9);
   if (seconds < 999.95e-6) return fmt::format("{:.1f} us", seconds * 1e6);
