@@ -30,3 +30,9 @@ foreach(folder IN LISTS test_folders)
   string(REPLACE "/" "_" name "test_${name}")
   tern_test_program(${name} ${sources})
 endforeach()
+
+# The command-line tests run the built command.
+if(TARGET test_cli AND TARGET tern_cli)
+  target_compile_definitions(test_cli PRIVATE TERN_CLI_PATH="$<TARGET_FILE:tern_cli>")
+  add_dependencies(test_cli tern_cli)
+endif()

@@ -1,0 +1,73 @@
+// The options that several commands share, and what becomes of them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "commands.h"
+#include "tern/context.h"
+#include "tern/observer.h"
+#include "tern/status.h"
+#include "tern/types.h"
+
+namespace tern::cli {
+
+// --json and --verbose, which every command has.
+struct OutputArguments {
+  bool json = false;
+  bool verbose = false;
+};
+void add_output_arguments(CLI::App& command, OutputArguments& arguments);
+
+void add_threads_argument(CLI::App& command, std::optional<int>& threads);
+
+// The words of a quantization, as they were typed.
+struct SchemeArguments {
+  std::string scheme = "absmean";
+  std::string granularity = "tensor";
+  std::string format;  // empty: what the scheme packs to
+};
+struct SchemeWords {
+  Scheme scheme;
+  Granularity granularity;
+  Format format;
+};
+void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments);
+Result<SchemeWords> parse(const SchemeArguments& arguments);
+
+// "4096x11008": rows, then columns.
+struct RowsAndColumns {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+Result<RowsAndColumns> parse_rows_and_columns(const std::string& text);
+
+// `text` as a float; `option` is named in the error.
+Result<float> parse_float(const std::string& option, const std::string& text);
+
+// The context a command runs in. Without an observer, --verbose still logs.
+Result<Context> open_context(const std::optional<int>& threads, std::shared_ptr<Observer> observer = nullptr);
+
+// "Examples:" below a command's help, one command line each.
+void add_examples(CLI::App& command, std::initializer_list<const char*> lines);
+
+// Makes `run(options)` the command's callback; it answers an exit code or an error. `options` live as long as the
+// command.
+template <class Options>
+void on_run(CLI::App& command, Session& session, std::shared_ptr<Options> options,
+            Result<int> (*run)(const Options& options)) {
+  command.callback([&session, options = std::move(options), run] {
+    const Result<int> exit_code = run(*options);
+    if (exit_code.ok()) {
+      session.exit_code = *exit_code;
+    } else {
+      fail(session, exit_code.error(), options->output.json);
+    }
+  });
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,123 @@
+// tern dequantize: an .npz of codes and scales back to an .npy tensor.
+#include <fmt/format.h>
+
+#include "arguments.h"
+#include "file_paths.h"
+#include "json.h"
+#include "progress_bar.h"
+#include "run_clock.h"
+#include "stopwatch.h"
+#include "table.h"
+#include "tern/io.h"
+#include "tern/quantize.h"
+#include "units.h"
+
+namespace tern::cli {
+namespace {
+
+struct DequantizeArguments {
+  std::string input;
+  std::string output_path;
+  std::optional<int> threads;
+  OutputArguments output;
+};
+
+struct Report {
+  const DequantizeArguments& arguments;
+  const Context& context;
+  const QuantizedTensor& quantized;
+  const Tensor& tensor;
+  std::string kernel;
+  double reading = 0;
+  double dequantizing = 0;
+  double writing = 0;
+
+  [[nodiscard]] std::size_t quantized_bytes() const { return quantized.codes.bytes() + quantized.scales.bytes(); }
+  [[nodiscard]] double gb_per_s() const {
+    return static_cast<double>(quantized_bytes() + tensor.bytes()) / dequantizing / 1e9;
+  }
+};
+
+void print_as_json(const Report& r) {
+  print_json({{"input",
+               {{"path", r.arguments.input},
+                {"codes_bytes", r.quantized.codes.bytes()},
+                {"scales_bytes", r.quantized.scales.bytes()}}},
+              {"output",
+               {{"path", r.arguments.output_path},
+                {"dtype", name(r.tensor.dtype())},
+                {"shape", to_json(r.tensor.shape())},
+                {"bytes", r.tensor.bytes()}}},
+              {"scheme", name(r.quantized.scheme)},
+              {"granularity", name(r.quantized.granularity)},
+              {"format", name(r.quantized.format)},
+              {"kernel", r.kernel},
+              {"device", name(r.context.device().id)},
+              {"threads", r.context.threads()},
+              {"seconds", {{"reading", r.reading}, {"dequantizing", r.dequantizing}, {"writing", r.writing}}},
+              {"gb_per_s", r.gb_per_s()}});
+}
+
+void print_as_text(const Report& r) {
+  fmt::print("{}: {} by {} in {}\n{}: {} {}\n\n", r.arguments.input, name(r.quantized.scheme),
+             name(r.quantized.granularity), name(r.quantized.format), r.arguments.output_path, name(r.tensor.dtype()),
+             name(r.tensor.shape()));
+  Table facts({}, 2);
+  facts.add({"size", fmt::format("{} -> {}", human_bytes(r.quantized_bytes()), human_bytes(r.tensor.bytes()))});
+  facts.add({"kernel", fmt::format("{} on {}, {}", r.kernel, name(r.context.device().id),
+                                   counted(r.context.threads(), "thread"))});
+  facts.add(
+      {"time", fmt::format("{} dequantizing ({}), {} reading, {} writing", human_seconds(r.dequantizing),
+                           gigabytes_per_second(r.gb_per_s()), human_seconds(r.reading), human_seconds(r.writing))});
+  fmt::print("{}", facts.str());
+}
+
+Result<int> run(const DequantizeArguments& arguments) {
+  ProgressBar bar(!arguments.output.json && !arguments.output.verbose);
+  const auto clock = std::make_shared<RunClock>("ternary_dequantize");
+  const Result<Context> context = open_context(arguments.threads, clock);
+  if (!context.ok()) return context.error();
+
+  bar.phase("reading");
+  Stopwatch watch;
+  const Result<QuantizedTensor> quantized = load_quantized(arguments.input, context->memory());
+  if (!quantized.ok()) return quantized.error();
+  if (Status path = check_output_path(arguments.input, arguments.output_path); !path.ok()) return path.error();
+  const double reading = watch.seconds();
+
+  bar.phase("dequantizing");
+  const Result<Tensor> tensor = dequantize(*context, *quantized);
+  if (!tensor.ok()) return tensor.error();
+
+  bar.phase("writing");
+  watch.restart();
+  const Status saved = save_npy(arguments.output_path, tensor->view(),
+                                [&bar](std::size_t done, std::size_t total) { bar.update(done, total); });
+  if (!saved.ok()) return saved.error();
+  const double writing = watch.seconds();
+  bar.clear();
+
+  const Report report{arguments, *context, *quantized, *tensor, clock->kernel(), reading, clock->seconds(), writing};
+  if (arguments.output.json) {
+    print_as_json(report);
+  } else {
+    print_as_text(report);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_dequantize(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<DequantizeArguments>();
+  CLI::App* command = app.add_subcommand("dequantize", "Turn an .npz of codes and scales back into an .npy tensor");
+  command->add_option("input", arguments->input, "What tern quantize wrote")->required()->type_name("IN.npz");
+  command->add_option("-o,--output", arguments->output_path, "Where the tensor goes")->required()->type_name("OUT.npy");
+  add_threads_argument(*command, arguments->threads);
+  add_output_arguments(*command, arguments->output);
+  add_examples(*command, {"tern dequantize weights.npz -o restored.npy",
+                          "tern dequantize weights.npz -o restored.npy --threads 1 --json"});
+  on_run(*command, session, std::move(arguments), &run);
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,181 @@
+// tern explain: which kernel would be chosen for a problem, and why no other.
+#include <fmt/format.h>
+
+#include "arguments.h"
+#include "json.h"
+#include "table.h"
+#include "tern/quantize.h"
+#include "units.h"
+
+namespace tern::cli {
+namespace {
+
+struct ExplainArguments {
+  std::string op;
+  std::string shape;
+  SchemeArguments scheme;
+  std::string dtype = "f32";
+  std::string kernel;
+  std::optional<int> threads;
+  OutputArguments output;
+};
+
+struct Problem {
+  RowsAndColumns shape;
+  SchemeWords words;
+  DType dtype;
+};
+
+// A decision, and the plan it leads to where there is one.
+struct Decision {
+  Explanation explanation;
+  std::optional<PlanId> id;
+  std::size_t workspace_bytes = 0;
+};
+
+template <class Op>
+Result<Decision> decide(const Context& context, const typename Op::Problem& problem, const Preference& preference) {
+  Result<Explanation> explanation = Plan<Op>::explain(context, problem, preference);
+  if (!explanation.ok()) return explanation.error();
+  Decision decision{*std::move(explanation), std::nullopt, 0};
+  if (decision.explanation.chosen.empty()) return decision;
+  const Result<Plan<Op>> plan = Plan<Op>::select(context, problem, preference);
+  if (!plan.ok()) return plan.error();
+  decision.id = plan->id();
+  decision.workspace_bytes = plan->workspace_bytes();
+  return decision;
+}
+
+Result<Decision> decide(const Context& context, const std::string& op, const Problem& p, const Preference& preference) {
+  if (op == "ternary_quantize") {
+    TernaryQuantize::Problem problem;
+    problem.rows = p.shape.rows;
+    problem.k = p.shape.columns;
+    problem.dtype = p.dtype;
+    problem.scheme = p.words.scheme;
+    problem.granularity = p.words.granularity;
+    problem.format = p.words.format;
+    return decide<TernaryQuantize>(context, problem, preference);
+  }
+  if (op == "ternary_dequantize") {
+    TernaryDequantize::Problem problem;
+    problem.rows = p.shape.rows;
+    problem.k = p.shape.columns;
+    problem.dtype = p.dtype;
+    problem.scheme = p.words.scheme;
+    problem.granularity = p.words.granularity;
+    problem.format = p.words.format;
+    return decide<TernaryDequantize>(context, problem, preference);
+  }
+  return Error{Code::invalid_argument, fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize", op),
+               "explain"};
+}
+
+Json problem_json(const Problem& p) {
+  return {{"rows", p.shape.rows},
+          {"cols", p.shape.columns},
+          {"dtype", name(p.dtype)},
+          {"scheme", name(p.words.scheme)},
+          {"granularity", name(p.words.granularity)},
+          {"format", name(p.words.format)}};
+}
+
+Json plan_json(const Decision& decision) {
+  if (!decision.id) return nullptr;
+  const PlanId& id = *decision.id;
+  return {{"id", id.str()},
+          {"element", id.element},
+          {"aux_element", id.aux_element},
+          {"layout", id.layout},
+          {"epilogue", id.epilogue},
+          {"arch", id.arch},
+          {"backend", id.backend},
+          {"math", id.guarantee.math},
+          {"accumulator", id.guarantee.accumulator},
+          {"deterministic", id.guarantee.deterministic},
+          {"bit_stable", id.guarantee.bit_stable},
+          {"workspace_bytes", decision.workspace_bytes}};
+}
+
+void print_as_json(const Context& context, const std::string& op, const Problem& problem, const Decision& decision) {
+  const Explanation& e = decision.explanation;
+  Json rejections = Json::array();
+  for (const Rejection& r : e.rejections) rejections.push_back({{"kernel", r.kernel}, {"reason", r.reason}});
+  print_json({{"op", op},
+              {"device", name(context.device().id)},
+              {"threads", context.threads()},
+              {"problem", problem_json(problem)},
+              {"chosen", e.chosen.empty() ? Json(nullptr) : Json(e.chosen)},
+              {"chosen_because", e.chosen.empty() ? Json(nullptr) : Json(e.chosen_because)},
+              {"plan", plan_json(decision)},
+              {"rejections", std::move(rejections)},
+              {"notes", e.notes}});
+}
+
+void print_as_text(const Context& context, const std::string& op, const Problem& p, const Decision& decision) {
+  const Explanation& e = decision.explanation;
+  fmt::print("{} of {} x {} {}, {} by {} to {}, on {} with {}\n\n", op, p.shape.rows, p.shape.columns, name(p.dtype),
+             name(p.words.scheme), name(p.words.granularity), name(p.words.format), name(context.device().id),
+             counted(context.threads(), "thread"));
+  Table facts({}, 2);
+  facts.add({"chosen", e.chosen.empty() ? "none: every kernel refused" : e.chosen});
+  if (decision.id) {
+    const Guarantee& g = decision.id->guarantee;
+    facts.add({"because", e.chosen_because});
+    facts.add({"promises", fmt::format("{} operations, {} sums, {}, {}", g.math, g.accumulator,
+                                       g.deterministic ? "deterministic" : "not deterministic",
+                                       g.bit_stable ? "the reference's bits" : "bits of its own")});
+    facts.add({"workspace", human_bytes(decision.workspace_bytes)});
+  }
+  fmt::print("{}", facts.str());
+  Table rejections({}, 2);
+  for (const Rejection& r : e.rejections) rejections.add({r.kernel, r.reason});
+  if (!rejections.empty()) fmt::print("\nRefused, best first:\n{}", rejections.str());
+  Table notes({}, 2);
+  for (const std::string& note : e.notes) notes.add({"-", note});
+  if (!notes.empty()) fmt::print("\nNotes:\n{}", notes.str());
+}
+
+Result<int> run(const ExplainArguments& arguments) {
+  const Result<RowsAndColumns> shape = parse_rows_and_columns(arguments.shape);
+  if (!shape.ok()) return shape.error();
+  const Result<SchemeWords> words = parse(arguments.scheme);
+  if (!words.ok()) return words.error();
+  const Result<DType> dtype = parse_dtype(arguments.dtype);
+  if (!dtype.ok()) return dtype.error();
+  const Result<Context> context = open_context(arguments.threads);
+  if (!context.ok()) return context.error();
+
+  const Problem problem{*shape, *words, *dtype};
+  const Preference preference{arguments.kernel, !arguments.kernel.empty()};
+  const Result<Decision> decision = decide(*context, arguments.op, problem, preference);
+  if (!decision.ok()) return decision.error();
+  if (arguments.output.json) {
+    print_as_json(*context, arguments.op, problem, *decision);
+  } else {
+    print_as_text(*context, arguments.op, problem, *decision);
+  }
+  return decision->explanation.chosen.empty() ? 1 : 0;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<ExplainArguments>();
+  CLI::App* command = app.add_subcommand("explain", "Say which kernel a problem would run on, and why no other");
+  command->add_option("op", arguments->op, "ternary_quantize or ternary_dequantize")->required()->type_name("OP");
+  command->add_option("--shape", arguments->shape, "Rows and columns of the tensor")
+      ->required()
+      ->type_name("ROWSxCOLS");
+  add_scheme_arguments(*command, arguments->scheme);
+  command->add_option("--dtype", arguments->dtype, "Element type of the float side: f32 (default)")->type_name("NAME");
+  command->add_option("--kernel", arguments->kernel, "Insist on this kernel")->type_name("NAME");
+  add_threads_argument(*command, arguments->threads);
+  add_output_arguments(*command, arguments->output);
+  add_examples(*command, {"tern explain ternary_quantize --shape 4096x4096",
+                          "tern explain ternary_quantize --shape 4096x11008 --scheme absmax --granularity group:128",
+                          "tern explain ternary_dequantize --shape 4096x4096 --format i8 --json"});
+  on_run(*command, session, std::move(arguments), &run);
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,83 @@
+// The tern command: parses the command line, runs one command, answers 0, 1 (it failed) or 2 (it was asked wrongly).
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "arguments.h"
+#include "commands.h"
+#include "json.h"
+#include "tern/version.h"
+
+namespace tern::cli {
+
+void fail(Session& session, const Error& error, bool json) {
+  session.exit_code = 1;
+  if (json) {
+    fmt::print(stderr, "{}\n", to_text(to_json(error)));
+  } else {
+    fmt::print(stderr, "tern: {}\n", error.str());
+  }
+}
+
+namespace {
+
+constexpr int kAskedWrongly = 2;
+
+// Parsing may fail before any option was stored, so --json is looked for by hand.
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--json") return true;
+  return false;
+}
+
+void add_commands(CLI::App& app, Session& session) {
+  add_devices(app, session);
+  add_kernels(app, session);
+  add_explain(app, session);
+  add_quantize(app, session);
+  add_dequantize(app, session);
+  add_selftest(app, session);
+  add_bench(app, session);
+  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
+}
+
+int run(int argc, char** argv) {
+  Session session;
+  CLI::App app("Ternary and low-bit kernels that return the same bits everywhere.", "tern");
+  app.get_formatter()->column_width(34);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.set_version_flag("--version", std::string("tern ") + version(), "Print the version and exit");
+  app.require_subcommand(0, 1);
+  add_commands(app, session);
+  add_examples(app, {"tern devices", "tern quantize weights.npy -o weights.npz", "tern quantize --help"});
+
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) fmt::print("{}", app.help());
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& mistake) {
+    const bool json = asks_for_json(argc, argv);
+    fail(session, {Code::invalid_argument, mistake.what(), "command line"}, json);
+    if (!json) fmt::print(stderr, "Run with --help for more information.\n");
+    session.exit_code = kAskedWrongly;
+  } catch (const std::exception& failure) {
+    fail(session, {Code::internal, failure.what(), "tern"}, asks_for_json(argc, argv));
+  }
+  // A full disk shows only when the buffered text is written.
+  if (std::fflush(stdout) != 0 && session.exit_code == 0)
+    fail(session, {Code::io_error, "standard output could not be written", "tern"}, asks_for_json(argc, argv));
+  return session.exit_code;
+}
+
+}  // namespace
+}  // namespace tern::cli
+
+int main(int argc, char** argv) {
+  // A file-size limit then fails the write, as a full disk does, and the temporary file is removed.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return tern::cli::run(argc, argv);
+}

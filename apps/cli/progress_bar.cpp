@@ -1,0 +1,56 @@
+// A progress bar on standard error: phases by name, bytes where they are known. Silent when nobody watches.
+#include "progress_bar.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "units.h"
+
+namespace tern::cli {
+namespace {
+
+constexpr std::size_t kBarColumns = 30;
+constexpr auto kBetweenDrawings = std::chrono::milliseconds(50);  // 20 pictures a second look smooth
+
+}  // namespace
+
+ProgressBar::ProgressBar(bool wanted) : shown_(wanted && isatty(STDERR_FILENO) == 1) {}
+
+ProgressBar::~ProgressBar() { clear(); }
+
+void ProgressBar::phase(const std::string& what) {
+  phase_ = what;
+  last_drawn_ = {};
+  if (shown_) draw(fmt::format("{:<12}", phase_));
+}
+
+void ProgressBar::update(std::size_t done_bytes, std::size_t total_bytes) {
+  if (!shown_ || total_bytes == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (done_bytes < total_bytes && now - last_drawn_ < kBetweenDrawings) return;
+  last_drawn_ = now;
+  const double share = std::min(1.0, static_cast<double>(done_bytes) / static_cast<double>(total_bytes));
+  const auto filled = static_cast<std::size_t>(share * kBarColumns);
+  draw(fmt::format("{:<12} [{}{}] {:3.0f} %  {} of {}", phase_, std::string(filled, '='),
+                   std::string(kBarColumns - filled, ' '), share * 100, human_bytes(done_bytes),
+                   human_bytes(total_bytes)));
+}
+
+void ProgressBar::clear() {
+  if (drawn_columns_ == 0) return;
+  fmt::print(stderr, "\r{}\r", std::string(drawn_columns_, ' '));
+  std::fflush(stderr);
+  drawn_columns_ = 0;
+}
+
+void ProgressBar::draw(const std::string& line) {
+  const std::size_t rest = drawn_columns_ > line.size() ? drawn_columns_ - line.size() : 0;
+  fmt::print(stderr, "\r{}{}", line, std::string(rest, ' '));
+  std::fflush(stderr);
+  drawn_columns_ = line.size();
+}
+
+}  // namespace tern::cli

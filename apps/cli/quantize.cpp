@@ -1,0 +1,213 @@
+// tern quantize: an .npy tensor to an .npz of codes, scales and what they mean.
+#include "tern/quantize.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "arguments.h"
+#include "file_paths.h"
+#include "json.h"
+#include "mapped_input.h"
+#include "progress_bar.h"
+#include "run_clock.h"
+#include "stopwatch.h"
+#include "table.h"
+#include "tern/io.h"
+#include "units.h"
+
+namespace tern::cli {
+namespace {
+
+struct QuantizeArguments {
+  std::string input;
+  std::string output_path;
+  SchemeArguments scheme;
+  std::string scale;
+  std::string non_finite = "reject";
+  std::string max_error;
+  std::string kernel;
+  std::optional<int> threads;
+  OutputArguments output;
+};
+
+struct Seconds {
+  std::optional<double> reading;  // empty: pages were read while they were quantized
+  double quantizing = 0;
+  double measuring = 0;
+  double writing = 0;
+};
+
+struct Report {
+  const QuantizeArguments& arguments;
+  const Context& context;
+  const ConstTensorView& input;
+  const QuantizedTensor& quantized;
+  NonFinite non_finite;
+  Seconds seconds;
+
+  [[nodiscard]] std::size_t input_bytes() const { return dense_bytes(input); }
+  [[nodiscard]] std::size_t quantized_bytes() const { return quantized.codes.bytes() + quantized.scales.bytes(); }
+  [[nodiscard]] double ratio() const {
+    return static_cast<double>(input_bytes()) / static_cast<double>(quantized_bytes());
+  }
+  [[nodiscard]] double gb_per_s() const {
+    return static_cast<double>(input_bytes() + quantized_bytes()) / seconds.quantizing / 1e9;
+  }
+};
+
+void print_as_json(const Report& r) {
+  const QuantizedTensor& q = r.quantized;
+  print_json({{"input",
+               {{"path", r.arguments.input},
+                {"dtype", name(r.input.dtype)},
+                {"shape", to_json(r.input.shape)},
+                {"bytes", r.input_bytes()}}},
+              {"output",
+               {{"path", r.arguments.output_path},
+                {"file_bytes", file_bytes(r.arguments.output_path)},
+                {"codes_bytes", q.codes.bytes()},
+                {"scales_bytes", q.scales.bytes()},
+                {"checksum", fmt::format("{:016x}", q.checksum())}}},
+              {"ratio", r.ratio()},
+              {"scheme", name(q.scheme)},
+              {"granularity", name(q.granularity)},
+              {"format", name(q.format)},
+              {"non_finite", name(r.non_finite)},
+              {"quality", to_json(q.quality.value_or(Quality{}))},
+              {"kernel", q.kernel},
+              {"device", name(r.context.device().id)},
+              {"threads", r.context.threads()},
+              {"seconds",
+               {{"reading", r.seconds.reading ? Json(*r.seconds.reading) : Json(nullptr)},
+                {"quantizing", r.seconds.quantizing},
+                {"measuring", r.seconds.measuring},
+                {"writing", r.seconds.writing}}},
+              {"gb_per_s", r.gb_per_s()}});
+}
+
+std::string sqnr_text(const Quality& quality) {
+  if (!quality.sqnr_db) return "undefined (every input is 0)";
+  if (std::isinf(*quality.sqnr_db)) return "infinite: nothing was lost";
+  return fmt::format("{:.2f} dB", *quality.sqnr_db);
+}
+
+void print_as_text(const Report& r) {
+  const QuantizedTensor& q = r.quantized;
+  const Quality quality = q.quality.value_or(Quality{});
+  fmt::print("{}: {} {}\n{}: {} by {} to {}\n\n", r.arguments.input, name(r.input.dtype), name(r.input.shape),
+             r.arguments.output_path, name(q.scheme), name(q.granularity), name(q.format));
+  Table facts({}, 2);
+  facts.add({"size", fmt::format("{} -> {}, {:.1f} times smaller", human_bytes(r.input_bytes()),
+                                 human_bytes(r.quantized_bytes()), r.ratio())});
+  facts.add({"SQNR", sqnr_text(quality)});
+  facts.add({"cosine", quality.cosine ? fmt::format("{:.6f}", *quality.cosine) : "undefined"});
+  facts.add({"zeros", fmt::format("{:.1f} %", quality.zero_fraction * 100)});
+  facts.add({"kernel", fmt::format("{} on {}, {}", q.kernel, name(r.context.device().id),
+                                   counted(r.context.threads(), "thread"))});
+  facts.add({"time", fmt::format("{} quantizing ({}){}, {} measuring, {} writing", human_seconds(r.seconds.quantizing),
+                                 gigabytes_per_second(r.gb_per_s()),
+                                 r.seconds.reading ? fmt::format(", {} reading", human_seconds(*r.seconds.reading))
+                                                   : std::string(" with reading"),
+                                 human_seconds(r.seconds.measuring), human_seconds(r.seconds.writing))});
+  fmt::print("{}", facts.str());
+}
+
+// Everything the words say, before any file is opened. `scale` outlives the options that point to it.
+Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float& scale) {
+  const Result<SchemeWords> words = parse(arguments.scheme);
+  if (!words.ok()) return words.error();
+  const Result<NonFinite> non_finite = parse_non_finite(arguments.non_finite);
+  if (!non_finite.ok()) return non_finite.error();
+  QuantizeOptions options;
+  options.scheme = words->scheme;
+  options.granularity = words->granularity;
+  options.format = words->format;
+  options.non_finite = *non_finite;
+  options.measure_quality = true;
+  options.preference = {arguments.kernel, !arguments.kernel.empty()};
+  if (!arguments.scale.empty()) {
+    const Result<float> given = parse_float("--scale", arguments.scale);
+    if (!given.ok()) return given.error();
+    scale = *given;
+    options.scale = {&scale, 1};
+  }
+  if (!arguments.max_error.empty()) {
+    const Result<float> limit = parse_float("--max-error", arguments.max_error);
+    if (!limit.ok()) return limit.error();
+    // Every comparison with NaN is false, so the limit would hold nothing back.
+    if (!std::isfinite(*limit))
+      return Error{Code::invalid_argument, fmt::format("'{}' is not a finite number of dB", arguments.max_error),
+                   "--max-error"};
+    options.tolerance.min_sqnr_db = *limit;
+  }
+  return options;
+}
+
+Result<int> run(const QuantizeArguments& arguments) {
+  float scale = 0;
+  const Result<QuantizeOptions> options = parse_options(arguments, scale);
+  if (!options.ok()) return options.error();
+  ProgressBar bar(!arguments.output.json && !arguments.output.verbose);
+  Stopwatch after_run;
+  const auto clock = std::make_shared<RunClock>("ternary_quantize", [&bar, &after_run] {
+    bar.phase("measuring");
+    after_run.restart();
+  });
+  const Result<Context> context = open_context(arguments.threads, clock);
+  if (!context.ok()) return context.error();
+  const Result<NpyFile> file = NpyFile::open(arguments.input);
+  if (!file.ok()) return file.error();
+  if (Status path = check_output_path(arguments.input, arguments.output_path); !path.ok()) return path.error();
+
+  const ConstTensorView input = file->view();
+  Seconds seconds;
+  seconds.reading = read_ahead(input, context->device().memory_available_bytes, bar);
+  bar.phase("quantizing");
+  const Result<QuantizedTensor> quantized = quantize(*context, input, *options);
+  if (!quantized.ok()) return quantized.error();
+  seconds.measuring = after_run.seconds();
+  seconds.quantizing = clock->seconds();
+
+  bar.phase("writing");
+  const Stopwatch writing;
+  const Status saved = save_quantized(arguments.output_path, *quantized,
+                                      [&bar](std::size_t done, std::size_t total) { bar.update(done, total); });
+  if (!saved.ok()) return saved.error();
+  seconds.writing = writing.seconds();
+  bar.clear();
+
+  const Report report{arguments, *context, input, *quantized, options->non_finite, seconds};
+  if (arguments.output.json) {
+    print_as_json(report);
+  } else {
+    print_as_text(report);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<QuantizeArguments>();
+  CLI::App* command = app.add_subcommand("quantize", "Quantize an .npy tensor into an .npz");
+  command->add_option("input", arguments->input, "The tensor, an .npy file")->required()->type_name("IN.npy");
+  command->add_option("-o,--output", arguments->output_path, "Where the codes and scales go")
+      ->required()
+      ->type_name("OUT.npz");
+  add_scheme_arguments(*command, arguments->scheme);
+  command->add_option("--scale", arguments->scale, "The scale, for int2; otherwise computed")->type_name("X");
+  command->add_option("--non-finite", arguments->non_finite, "NaN and infinity: reject (default) or saturate")
+      ->type_name("NAME");
+  command->add_option("--max-error", arguments->max_error, "Fail and write nothing when the SQNR is below this")
+      ->type_name("DB");
+  command->add_option("--kernel", arguments->kernel, "Run this kernel or fail")->type_name("NAME");
+  add_threads_argument(*command, arguments->threads);
+  add_output_arguments(*command, arguments->output);
+  add_examples(*command, {"tern quantize weights.npy -o weights.npz",
+                          "tern quantize weights.npy -o weights.npz --scheme absmax --granularity group:128",
+                          "tern quantize weights.npy -o weights.npz --scheme mse --max-error 3 --json"});
+  on_run(*command, session, std::move(arguments), &run);
+}
+
+}  // namespace tern::cli

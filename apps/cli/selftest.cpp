@@ -1,0 +1,98 @@
+// tern selftest: every kernel this machine can run against the reference.
+#include "lab/selftest.h"
+
+#include <fmt/format.h>
+
+#include "arguments.h"
+#include "json.h"
+#include "log.h"
+#include "progress_bar.h"
+#include "table.h"
+
+namespace tern::cli {
+namespace {
+
+struct SelftestArguments {
+  std::string op;
+  std::optional<int> threads;
+  OutputArguments output;
+};
+
+struct Counts {
+  int passed = 0;
+  int failed = 0;
+  int skipped = 0;
+};
+
+const char* status(const lab::SelftestResult& result) {
+  if (!result.skipped.empty()) return "skipped";
+  return result.difference.empty() ? "ok" : "different";
+}
+
+std::string outcome(const lab::SelftestResult& result) {
+  if (!result.skipped.empty()) return "skipped: " + result.skipped;
+  return result.difference.empty() ? "ok" : "DIFFERENT: " + result.difference;
+}
+
+Counts count(const std::vector<lab::SelftestResult>& results) {
+  Counts counts;
+  for (const lab::SelftestResult& r : results)
+    ++(!r.skipped.empty() ? counts.skipped : r.difference.empty() ? counts.passed : counts.failed);
+  return counts;
+}
+
+Json to_json(const lab::SelftestResult& r) {
+  return {{"op", r.op},
+          {"kernel", r.kernel},
+          {"status", status(r)},
+          {"problems", r.problems},
+          {"skipped", r.skipped.empty() ? Json(nullptr) : Json(r.skipped)},
+          {"difference", r.difference.empty() ? Json(nullptr) : Json(r.difference)}};
+}
+
+Result<int> run(const SelftestArguments& arguments) {
+  const Result<Context> context = open_context(arguments.threads);
+  if (!context.ok()) return context.error();
+  ProgressBar bar(!arguments.output.json);
+  bar.phase("comparing kernels with the reference");
+  const Result<std::vector<lab::SelftestResult>> results =
+      lab::selftest(*context, arguments.op, [&bar](const lab::SelftestResult& r) {
+        log_line(fmt::format("{}: {}", r.kernel, outcome(r)));
+        bar.phase(fmt::format("{} {}", r.kernel, status(r)));
+      });
+  bar.clear();
+  if (!results.ok()) return results.error();
+
+  const Counts counts = count(*results);
+  if (arguments.output.json) {
+    Json list = Json::array();
+    for (const lab::SelftestResult& r : *results) list.push_back(to_json(r));
+    print_json({{"device", name(context->device().id)},
+                {"threads", context->threads()},
+                {"results", std::move(list)},
+                {"passed", counts.passed},
+                {"failed", counts.failed},
+                {"skipped", counts.skipped}});
+  } else {
+    Table table({"KERNEL", "PROBLEMS", "RESULT"});
+    table.align(1, Table::Align::right);
+    for (const lab::SelftestResult& r : *results)
+      table.add({r.kernel, r.skipped.empty() ? fmt::format("{}", r.problems) : "-", outcome(r)});
+    fmt::print("{}\n{} passed, {} failed, {} skipped\n", table.str(), counts.passed, counts.failed, counts.skipped);
+  }
+  return counts.failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_selftest(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<SelftestArguments>();
+  CLI::App* command = app.add_subcommand("selftest", "Compare every kernel that runs here with the reference");
+  command->add_option("--op", arguments->op, "Only the kernels of this op")->type_name("OP");
+  add_threads_argument(*command, arguments->threads);
+  add_output_arguments(*command, arguments->output);
+  add_examples(*command, {"tern selftest", "tern selftest --op ternary_quantize --threads 2", "tern selftest --json"});
+  on_run(*command, session, std::move(arguments), &run);
+}
+
+}  // namespace tern::cli

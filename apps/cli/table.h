@@ -1,0 +1,33 @@
+// Aligned columns of text, no wider than 100 characters: the last column wraps.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tern::cli {
+
+inline constexpr std::size_t kPageColumns = 100;
+
+class Table {
+ public:
+  enum class Align { left, right };
+
+  // An empty header prints no header line; `indent` spaces precede every line.
+  explicit Table(std::vector<std::string> header = {}, std::size_t indent = 0);
+  void align(std::size_t column, Align align);
+  void add(std::vector<std::string> cells);  // as many cells as the first row
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  [[nodiscard]] std::string str() const;  // lines that each end in '\n', without trailing spaces
+
+ private:
+  std::vector<std::string> header_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<Align> align_;
+  std::size_t indent_;
+};
+
+// `text` in lines of at most `columns` characters, broken at spaces; a longer word stands alone on its line.
+std::vector<std::string> wrap(const std::string& text, std::size_t columns);
+
+}  // namespace tern::cli

@@ -1,0 +1,208 @@
+// Every kind of bad input: an error that names the value, an exit code, and no file left behind.
+#include <limits>
+
+#include "command.h"
+#include "npy_bytes.h"
+
+namespace tern::cli_test {
+namespace {
+
+using nlohmann::json;
+
+// Good and bad files of every kind, under names the cases below use.
+class BadInputTest : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::vector<float> weights = random_weights(64, 11);
+    const std::string data(64 * sizeof(float), '\x01');
+    write_npy(path("good.npy"), "(8, 8)", weights);
+    write_npy(path("nan.npy"), "(2, 2)", {1, 2, 3, std::numeric_limits<float>::quiet_NaN()});
+    write_npy(path("infinity.npy"), "(2, 2)", {1, -std::numeric_limits<float>::infinity(), 3, 4});
+    write_npy(path("empty.npy"), "(0, 4)", {});
+    write_bytes(path("no_bytes.npy"), "");
+    write_bytes(path("text.npy"), "these are not the weights you are looking for");
+    write_bytes(path("truncated.npy"), (npy_header("<f4", false, "(8, 8)") + data).substr(0, 200));
+    write_bytes(path("half_header.npy"), npy_header("<f4", false, "(8, 8)").substr(0, 30));
+    write_bytes(path("object.npy"), npy_header("|O", false, "(8, 8)") + data);
+    write_bytes(path("integers.npy"), npy_header("<i4", false, "(8, 8)") + data);
+    write_bytes(path("fortran.npy"), npy_header("<f4", true, "(8, 8)") + data);
+    write_bytes(path("overflow.npy"), npy_header("<f4", false, "(9223372036854775807, 8)") + data);
+    write_bytes(path("negative.npy"), npy_header("<f4", false, "(-8, 8)") + data);
+    // Version 2.0 whose header says it is 4 GiB long.
+    write_bytes(path("huge_header.npy"), std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12) + data);
+    std::filesystem::create_directory(path("folder"));
+    std::filesystem::create_symlink("good.npy", path("link.npy"));
+    ASSERT_EQ(tern({"quantize", "good.npy", "-o", "good.npz"}).exit_code, 0);
+    std::filesystem::copy_file(path("good.npz"), path("truncated.npz"));
+    std::filesystem::resize_file(path("truncated.npz"), std::filesystem::file_size(path("good.npz")) / 2);
+    before_ = files();
+  }
+
+  // Fails with exit code 1 and `code`, names `value`, prints nothing else and leaves no file.
+  void expect_refused(Arguments arguments, const std::string& code, const std::string& value,
+                      const Variables& variables = {}) const {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome text = tern(arguments, variables);
+    EXPECT_EQ(text.exit_code, 1);
+    EXPECT_EQ(text.out, "");
+    EXPECT_EQ(text.err.substr(0, 6 + code.size()), "tern: " + code);
+    EXPECT_NE(text.err.find(value), std::string::npos) << value << " in " << text.err;
+
+    arguments.emplace_back("--json");
+    const Outcome outcome = tern(arguments, variables);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.out, "");
+    const json document = json::parse(outcome.err, nullptr, false);
+    ASSERT_TRUE(document.is_object() && document.contains("error")) << outcome.err;
+    EXPECT_EQ(document["error"]["code"], code);
+    EXPECT_NE(document["error"]["message"].get<std::string>() + document["error"]["where"].get<std::string>(), "");
+    EXPECT_TRUE(document["error"].contains("index"));
+    EXPECT_EQ(files(), before_);
+  }
+
+  void expect_quantize_refused(const std::string& input, const std::string& code, const std::string& value,
+                               const Arguments& more = {}) const {
+    Arguments arguments = {"quantize", input, "-o", "out.npz"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refused(arguments, code, value);
+  }
+
+ private:
+  std::vector<std::string> before_;
+};
+
+TEST_F(BadInputTest, FilesThatCannotBeRead) {
+  expect_quantize_refused("nope.npy", "io_error", "nope.npy");
+  expect_quantize_refused("folder", "io_error", "folder");
+  expect_refused({"dequantize", "nope.npz", "-o", "out.npy"}, "io_error", "nope.npz");
+}
+
+TEST_F(BadInputTest, FilesThatAreBroken) {
+  for (const char* file : {"no_bytes.npy", "text.npy", "truncated.npy", "half_header.npy", "huge_header.npy",
+                           "overflow.npy", "negative.npy"})
+    expect_quantize_refused(file, "corrupt_file", file);
+  for (const char* file : {"truncated.npz", "good.npy", "no_bytes.npy"})
+    expect_refused({"dequantize", file, "-o", "out.npy"}, "corrupt_file", file);
+}
+
+TEST_F(BadInputTest, FilesOfAnotherKind) {
+  expect_quantize_refused("object.npy", "unsupported", "|O");
+  expect_quantize_refused("fortran.npy", "unsupported", "fortran");
+  expect_quantize_refused("integers.npy", "unsupported", "i32");
+  expect_quantize_refused("empty.npy", "empty_input", "[0, 4]");
+}
+
+TEST_F(BadInputTest, NonFiniteValuesAreNamedByIndex) {
+  expect_quantize_refused("nan.npy", "non_finite", "3");
+  expect_quantize_refused("infinity.npy", "non_finite", "1");
+  const Outcome outcome = tern({"quantize", "nan.npy", "-o", "out.npz", "--json"});
+  EXPECT_EQ(json::parse(outcome.err)["error"]["index"], 3);
+}
+
+TEST_F(BadInputTest, WordsThatAreNotWords) {
+  expect_quantize_refused("good.npy", "invalid_argument", "absmaen", {"--scheme", "absmaen"});
+  expect_quantize_refused("good.npy", "invalid_argument", "column", {"--granularity", "column"});
+  expect_quantize_refused("good.npy", "invalid_argument", "i3", {"--format", "i3"});
+  expect_quantize_refused("good.npy", "invalid_argument", "ignore", {"--non-finite", "ignore"});
+  for (const char* group : {"group:0", "group:-1", "group:", "group:x", "group:1x", "group:99999999999999999999"})
+    expect_quantize_refused("good.npy", "invalid_argument", std::string(group).substr(6), {"--granularity", group});
+}
+
+TEST_F(BadInputTest, ScalesThatScaleNothing) {
+  for (const char* scale : {"0", "-1", "nan", "inf"})
+    expect_quantize_refused("good.npy", "invalid_scale", scale, {"--scheme", "int2", "--scale", scale});
+  for (const char* scale : {"abc", "1.0x", "1e60", "1e-60"})
+    expect_quantize_refused("good.npy", "invalid_argument", scale, {"--scheme", "int2", "--scale", scale});
+  expect_quantize_refused("good.npy", "invalid_argument", "absmean", {"--scheme", "absmean", "--scale", "1"});
+}
+
+TEST_F(BadInputTest, FormatsThatCannotHoldTheCodes) {
+  expect_quantize_refused("good.npy", "invalid_argument", "s2", {"--scheme", "absmean", "--format", "s2"});
+  expect_quantize_refused("good.npy", "invalid_argument", "i2", {"--scheme", "int2", "--format", "i2"});
+}
+
+TEST_F(BadInputTest, QualityBelowTheLimitWritesNothing) {
+  expect_quantize_refused("good.npy", "quality_below_limit", "80", {"--max-error", "80"});
+  for (const char* limit : {"nan", "inf", "high"})
+    expect_quantize_refused("good.npy", "invalid_argument", limit, {"--max-error", limit});
+}
+
+TEST_F(BadInputTest, OutputsThatCannotBe) {
+  const auto to = [this](const char* output, const char* code, const char* value) {
+    expect_refused({"quantize", "good.npy", "-o", output}, code, value);
+    expect_refused({"dequantize", "good.npz", "-o", output}, code, value);
+  };
+  to("folder", "io_error", "folder");
+  to("missing/out", "io_error", "missing");
+  to("/proc/tern-output", "io_error", "/proc/tern-output");
+  to("", "invalid_argument", "empty");
+  expect_refused({"quantize", "good.npy", "-o", "good.npy"}, "invalid_argument", "good.npy");
+  expect_refused({"quantize", "good.npy", "-o", "./folder/../good.npy"}, "invalid_argument", "good.npy");
+  expect_refused({"quantize", "good.npy", "-o", "link.npy"}, "invalid_argument", "link.npy");
+  expect_refused({"dequantize", "good.npz", "-o", "good.npz"}, "invalid_argument", "good.npz");
+}
+
+TEST_F(BadInputTest, ADiskThatFillsUpLeavesNoPartOfAFile) {
+  write_npy(path("large.npy"), "(512, 256)", random_weights(512 * 256, 1));
+  const std::vector<std::string> before = files();
+  // A limit of 4 blocks of 512 bytes stands for the full disk.
+  const Outcome outcome =
+      start("/bin/sh", {"-c", "ulimit -f 4; " + command_path() + " quantize large.npy -o out.npz"}, folder());
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("io_error"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("out.npz"), std::string::npos) << outcome.err;
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(BadInputTest, ThreadsAndKernelsThatAreNot) {
+  expect_quantize_refused("good.npy", "invalid_argument", "0 threads", {"--threads", "0"});
+  expect_quantize_refused("good.npy", "invalid_argument", "-3 threads", {"--threads", "-3"});
+  expect_quantize_refused("good.npy", "invalid_argument", "99999", {"--threads", "99999"});
+  expect_quantize_refused("good.npy", "invalid_argument", "ternary_quantize.i2.abacus",
+                          {"--kernel", "ternary_quantize.i2.abacus"});
+  expect_refused({"quantize", "good.npy", "-o", "out.npz"}, "invalid_argument", "banana", {"TERN_MAX_ISA=banana"});
+}
+
+TEST_F(BadInputTest, OpsAndShapesThatAreNot) {
+  expect_refused({"kernels", "--op", "divide"}, "invalid_argument", "divide");
+  expect_refused({"selftest", "--op", "divide"}, "invalid_argument", "divide");
+  expect_refused({"explain", "divide", "--shape", "3x4"}, "invalid_argument", "divide");
+  for (const char* shape : {"4096", "x", "3x", "x4", "3x-4", "-3x4", "3x4x5", "3.5x4", "99999999999999999999x4"})
+    expect_refused({"explain", "ternary_quantize", "--shape", shape}, "invalid_argument", shape);
+  expect_refused({"explain", "ternary_quantize", "--shape", "4294967296x4294967296"}, "invalid_argument", "4294967296");
+}
+
+// Mistakes the parser finds answer 2.
+TEST_F(BadInputTest, CommandLinesThatDoNotParse) {
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"quantise", "good.npy"}, "quantise"},
+      {{"quantize", "good.npy"}, "--output"},
+      {{"quantize", "-o", "out.npz"}, "input"},
+      {{"quantize", "good.npy", "-o", "out.npz", "--colour"}, "--colour"},
+      {{"quantize", "good.npy", "-o", "out.npz", "--threads", "many"}, "many"},
+      {{"quantize", "good.npy", "-o", "out.npz", "--scale"}, "--scale"},
+      {{"explain", "ternary_quantize"}, "--shape"},
+      {{"devices", "extra"}, "extra"},
+  };
+  const std::vector<std::string> before = files();
+  for (const auto& [arguments, value] : cases) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome text = tern(arguments);
+    EXPECT_EQ(text.exit_code, 2);
+    EXPECT_EQ(text.out, "");
+    EXPECT_NE(text.err.find(value), std::string::npos) << text.err;
+    Arguments with_json = arguments;
+    with_json.insert(with_json.begin() + 1, "--json");
+    const Outcome outcome = tern(with_json);
+    EXPECT_EQ(outcome.exit_code, 2);
+    const json document = json::parse(outcome.err, nullptr, false);
+    ASSERT_TRUE(document.is_object()) << outcome.err;
+    EXPECT_EQ(document["error"]["code"], "invalid_argument");
+  }
+  EXPECT_EQ(files(), before);
+}
+
+}  // namespace
+}  // namespace tern::cli_test

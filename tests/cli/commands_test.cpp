@@ -1,0 +1,131 @@
+// What devices, kernels, explain and selftest answer, in text and JSON.
+#include <set>
+
+#include "command.h"
+
+namespace tern::cli_test {
+namespace {
+
+using nlohmann::json;
+
+void expect_keys(const json& object, const std::set<std::string>& keys) {
+  std::set<std::string> found;
+  for (const auto& item : object.items()) found.insert(item.key());
+  EXPECT_EQ(found, keys);
+}
+
+using DevicesTest = CommandTest;
+using KernelsTest = CommandTest;
+using ExplainTest = CommandTest;
+using SelftestTest = CommandTest;
+
+TEST_F(DevicesTest, JsonHasTheCpuWithNumbersAsNumbers) {
+  const json document = tern_json({"devices"});
+  expect_keys(document, {"devices", "notes"});
+  ASSERT_FALSE(document["devices"].empty());
+  const json& cpu = document["devices"][0];
+  expect_keys(cpu, {"id", "name", "architecture", "capabilities", "sockets", "cores", "hardware_threads",
+                    "usable_threads", "memory_total_bytes", "memory_available_bytes", "caches", "numa_nodes"});
+  EXPECT_EQ(cpu["id"], "cpu");
+  EXPECT_GE(cpu["usable_threads"].get<int>(), 1);
+  EXPECT_GT(cpu["memory_total_bytes"].get<std::int64_t>(), 0);
+  for (const json& cache : cpu["caches"]) EXPECT_TRUE(cache["bytes"].is_number_unsigned());
+}
+
+TEST_F(DevicesTest, TextNamesTheSameDevice) {
+  const json cpu = tern_json({"devices"})["devices"][0];
+  const Outcome outcome = tern({"devices"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.out.find("cpu: " + cpu["name"].get<std::string>()), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos) << "colour where no terminal is";
+}
+
+TEST_F(KernelsTest, JsonListsEveryKernelAndTheReferenceRuns) {
+  const json document = tern_json({"kernels"});
+  bool reference_runs = false;
+  for (const json& kernel : document["kernels"]) {
+    expect_keys(kernel, {"name", "op", "format", "needs", "dtypes", "schemes", "in_build", "runs_here", "refused"});
+    EXPECT_EQ(kernel["runs_here"].get<bool>(), kernel["refused"].is_null()) << kernel;
+    if (kernel["name"] == "ternary_quantize.i2.reference") reference_runs = kernel["runs_here"];
+  }
+  EXPECT_TRUE(reference_runs);
+}
+
+TEST_F(KernelsTest, OpChoosesItsOwn) {
+  const json all = tern_json({"kernels"})["kernels"];
+  const json some = tern_json({"kernels", "--op", "ternary_dequantize"})["kernels"];
+  EXPECT_LT(some.size(), all.size());
+  EXPECT_FALSE(some.empty());
+  for (const json& kernel : some) EXPECT_EQ(kernel["op"], "ternary_dequantize");
+}
+
+TEST_F(ExplainTest, SaysWhatIsChosenAndWhyNothingBetter) {
+  const json document = tern_json({"explain", "ternary_quantize", "--shape", "64x100", "--granularity", "group:32"});
+  expect_keys(document,
+              {"op", "device", "threads", "problem", "chosen", "chosen_because", "plan", "rejections", "notes"});
+  EXPECT_EQ(document["problem"]["rows"], 64);
+  EXPECT_EQ(document["problem"]["cols"], 100);
+  EXPECT_EQ(document["problem"]["granularity"], "group:32");
+  EXPECT_EQ(document["problem"]["format"], "i2");
+  EXPECT_TRUE(document["plan"]["workspace_bytes"].is_number_unsigned());
+  for (const json& rejection : document["rejections"]) EXPECT_NE(rejection["reason"], "");
+}
+
+TEST_F(ExplainTest, AKernelByNameIsChosenAndThreadsAreTaken) {
+  const std::string reference = "ternary_dequantize.i8.reference";
+  const json document = tern_json(
+      {"explain", "ternary_dequantize", "--shape", "3x5", "--format", "i8", "--kernel", reference, "--threads", "1"});
+  EXPECT_EQ(document["chosen"], reference);
+  EXPECT_EQ(document["threads"], 1);
+}
+
+TEST_F(ExplainTest, NoKernelIsExitCodeOneWithEveryReason) {
+  const json document = tern_json({"explain", "ternary_quantize", "--shape", "3x5", "--dtype", "f16"}, 1);
+  EXPECT_TRUE(document["chosen"].is_null());
+  EXPECT_TRUE(document["plan"].is_null());
+  EXPECT_FALSE(document["rejections"].empty());
+  const Outcome text = tern({"explain", "ternary_quantize", "--shape", "3x5", "--dtype", "f16"});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_NE(text.out.find("every kernel refused"), std::string::npos) << text.out;
+}
+
+TEST_F(ExplainTest, AnOverrideTakesAndIsNoted) {
+  const Arguments arguments = {"explain", "ternary_quantize", "--shape", "64x100", "--json"};
+  const Outcome outcome = tern(arguments, {"TERN_MAX_ISA=scalar"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json document = json::parse(outcome.out);
+  EXPECT_EQ(document["chosen"], "ternary_quantize.i2.scalar");
+  EXPECT_FALSE(document["notes"].empty());
+  EXPECT_EQ(tern(arguments, {"TERN_MAX_ISA=banana"}).exit_code, 1);
+}
+
+TEST_F(SelftestTest, EndsWithTheCountsAndTheyAgreeWithJson) {
+  const json document = tern_json({"selftest", "--op", "ternary_dequantize"});
+  EXPECT_EQ(document["failed"], 0);
+  EXPECT_GT(document["passed"].get<int>(), 0);
+  int listed = 0;
+  for (const json& result : document["results"]) {
+    expect_keys(result, {"op", "kernel", "status", "problems", "skipped", "difference"});
+    EXPECT_EQ(result["op"], "ternary_dequantize");
+    ++listed;
+  }
+  EXPECT_EQ(listed, document["passed"].get<int>() + document["skipped"].get<int>());
+
+  const Outcome text = tern({"selftest", "--op", "ternary_dequantize", "--threads", "2"});
+  EXPECT_EQ(text.exit_code, 0);
+  const std::string counts = std::to_string(document["passed"].get<int>()) + " passed, 0 failed, " +
+                             std::to_string(document["skipped"].get<int>()) + " skipped\n";
+  ASSERT_GE(text.out.size(), counts.size());
+  EXPECT_EQ(text.out.substr(text.out.size() - counts.size()), counts);
+}
+
+TEST_F(CommandTest, VerboseLogsToStandardErrorOnly) {
+  const Outcome quiet = tern({"explain", "ternary_quantize", "--shape", "3x5"});
+  const Outcome verbose = tern({"explain", "ternary_quantize", "--shape", "3x5", "--verbose"});
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_NE(verbose.err.find("selected ternary_quantize."), std::string::npos) << verbose.err;
+  EXPECT_EQ(verbose.out, quiet.out);
+}
+
+}  // namespace
+}  // namespace tern::cli_test

@@ -1,0 +1,69 @@
+// Every command explains itself, and every example in its help works as it stands.
+#include <sstream>
+
+#include "command.h"
+#include "npy_bytes.h"
+
+namespace tern::cli_test {
+namespace {
+
+const std::vector<std::string> kCommands = {"devices",    "kernels",  "explain", "quantize",
+                                            "dequantize", "selftest", "bench"};
+
+// The lines below "Examples:", without the word tern, split at spaces.
+std::vector<Arguments> examples_of(const std::string& help) {
+  std::vector<Arguments> examples;
+  std::istringstream lines(help);
+  std::string line;
+  while (std::getline(lines, line) && line != "Examples:") {
+  }
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string word;
+    if (!(words >> word)) continue;
+    EXPECT_EQ(word, "tern") << line;
+    Arguments& arguments = examples.emplace_back();
+    while (words >> word) arguments.push_back(word);
+  }
+  return examples;
+}
+
+using HelpTest = CommandTest;
+
+TEST_F(HelpTest, EveryCommandHasHelpWithExamplesThatFitsThePage) {
+  for (const std::string& command : kCommands) {
+    const Outcome outcome = tern({command, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_NE(outcome.out.find("Usage: tern " + command), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("--json"), std::string::npos) << command;
+    EXPECT_GE(examples_of(outcome.out).size(), 2u) << outcome.out;
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << command << ": " << line;
+  }
+}
+
+TEST_F(HelpTest, EveryExampleRuns) {
+  write_npy(path("weights.npy"), "(8, 300)", random_weights(2400, 7));
+  for (const std::string& command : kCommands) {
+    // Measuring takes its time and has tests of its own.
+    if (command == "bench") continue;
+    for (const Arguments& example : examples_of(tern({command, "--help"}).out)) {
+      ASSERT_EQ(example.front(), command);
+      const Outcome outcome = tern(example);
+      EXPECT_EQ(outcome.exit_code, 0) << testing::PrintToString(example) << outcome.err;
+      EXPECT_NE(outcome.out, "") << testing::PrintToString(example);
+    }
+  }
+  for (const Arguments& example : examples_of(tern({"--help"}).out)) EXPECT_EQ(tern(example).exit_code, 0);
+}
+
+TEST_F(HelpTest, TextFitsThePage) {
+  for (const Arguments& arguments :
+       {Arguments{"devices"}, Arguments{"kernels"}, Arguments{"explain", "ternary_quantize", "--shape", "7x9"}}) {
+    std::istringstream lines(tern(arguments).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  }
+}
+
+}  // namespace
+}  // namespace tern::cli_test
