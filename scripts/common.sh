@@ -61,6 +61,18 @@ build() {
   fi
 }
 
+# add_counts "PASSED FAILED SKIPPED": adds what another program counted; anything else is one failure.
+add_counts() {
+  local p f s
+  if [[ $1 =~ ^[0-9]+\ [0-9]+\ [0-9]+$ ]]; then
+    read -r p f s <<<"$1"
+  else
+    p=0 f=1 s=0
+  fi
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  [ "$f" -eq 0 ]
+}
+
 # run_ctest PRESET [ctest option...]: runs a build's tests and adds them to the counts.
 run_ctest() {
   local preset=$1 start=$SECONDS counts status=0
@@ -83,9 +95,8 @@ run_ctest() {
     tail -n 20 "build/logs/ctest-$preset.log"
     f=1
   fi
-  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   printf '  tested  %-22s %d passed, %d failed, %d skipped (%d s)\n' "$preset" "$p" "$f" "$s" $((SECONDS - start))
-  [ "$f" -eq 0 ]
+  add_counts "$p $f $s"
 }
 
 # The last line, and the exit status that goes with it.

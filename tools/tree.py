@@ -5,7 +5,7 @@ from pathlib import Path
 
 FOLDERS = ("include", "src", "apps", "python", "examples", "tests", "tools", "scripts", "cmake", "bench", ".ci")
 CPP_SUFFIXES = {".h", ".cpp", ".c", ".cu", ".cuh", ".inc"}
-LEAF = re.compile(r"(^|/)(test|bench|selftest)\.(cpp|cu)$|_(test|fuzz)\.(cpp|cu)$")
+LEAF = re.compile(r"((^|/)test|_test|_fuzz|^src/ops/.*/(bench|selftest))\.(cpp|cu)$")
 ISA_FILE = re.compile(r"^src/ops/[^/]+/(scalar|x86_\w+|arm_\w+)\.cpp$")
 
 _COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)

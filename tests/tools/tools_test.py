@@ -18,6 +18,7 @@ GOOD = {
     "src/ops/quant/x86_avx2.cpp": '// AVX2.\n#include <cstdint>\n#include "simd/avx2.h"\n',
     "src/ops/quant/reference.cpp": '// Slow truth.\n#include <vector>\n#include "base/status.h"\n',
     "src/ops/quant/test.cpp": '// Test.\n#include "lab/selftest.h"\nauto v = getenv("HOME");\n',
+    "src/ops/quant/bench.cpp": '// Bench.\n#include "lab/selftest.h"\n',
     "src/lab/selftest.h": "// Selftest.\n",
     "src/plan/plan.cpp": '// Plan.\n#include "ops/kernels.inc"\n// getenv is not called here\n',
     "apps/cli/main.cpp": '// CLI.\n#include <CLI/CLI.hpp>\n#include "lab/selftest.h"\n#include "tern/types.h"\n',
@@ -72,7 +73,8 @@ class Layers(Tree):
         self.refuses("src/plan/plan.cpp", '// P.\n#include "ops/quant/test.cpp"\n', "is a leaf")
 
     def test_cli_sees_no_inside(self):
-        self.refuses("apps/cli/main.cpp", '// M.\n#include "base/status.h"\n', "apps/cli does not see src/base")
+        for name in ("main.cpp", "bench.cpp", "selftest.cpp"):
+            self.refuses(f"apps/cli/{name}", '// M.\n#include "base/status.h"\n', "apps/cli does not see src/base")
 
     def test_public_header_with_third_party_type(self):
         self.refuses("include/tern/types.h", "// T.\n#include <fmt/format.h>\n", "a public header includes only")
