@@ -29,7 +29,7 @@ ONE_HOME = {"pthreadpool.h": "src/device/threads.cpp", "hwloc.h": "src/device/to
 GENERATED = {"build_config.h": "src/base", "tern/version.h": "include/tern"}
 ISA_HEADERS = {"cstdint", "cstddef", "immintrin.h", "smmintrin.h", "tmmintrin.h", "emmintrin.h", "xmmintrin.h",
                "nmmintrin.h", "pmmintrin.h", "arm_neon.h", "arm_sve.h", "arm_acle.h"}
-C_STANDARD = {"stdint.h", "stddef.h", "stdbool.h"}  # what tern_c.h may use beside <cname> headers
+C_STANDARD = {"math.h", "stdbool.h", "stddef.h", "stdint.h"}  # what tern_c.h may use; C++ headers have no dot
 ENVIRONMENT_READER = "src/base/options.cpp"
 
 

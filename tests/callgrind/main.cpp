@@ -72,19 +72,18 @@ int main(int argc, char** argv) {
   if (!q.ok()) return fail(q.error());
   tern::Status status;
   if (kernel.starts_with("ternary_quantize.")) {
-    status = run<tern::TernaryQuantize>(*context,
-                                        {.rows = kRows, .k = kColumns, .scheme = *scheme, .granularity = *granularity,
-                                         .format = *format},
-                                        kernel,
-                                        {.x = {x.data(), tern::DType::f32, {kRows, kColumns}}, .codes = q->codes.view(),
-                                         .scales = q->scales.view(), .given_scale = {}});
+    status = run<tern::TernaryQuantize>(
+        *context, {.rows = kRows, .k = kColumns, .scheme = *scheme, .granularity = *granularity, .format = *format},
+        kernel,
+        {.x = {x.data(), tern::DType::f32, {kRows, kColumns}},
+         .codes = q->codes.view(),
+         .scales = q->scales.view(),
+         .given_scale = {}});
   } else {
-    status = run<tern::TernaryDequantize>(*context,
-                                          {.rows = kRows, .k = kColumns, .scheme = *scheme,
-                                           .granularity = *granularity, .format = *format},
-                                          kernel,
-                                          {.codes = q->codes.view(), .scales = q->scales.view(),
-                                           .y = {x.data(), tern::DType::f32, {kRows, kColumns}}});
+    status = run<tern::TernaryDequantize>(
+        *context, {.rows = kRows, .k = kColumns, .scheme = *scheme, .granularity = *granularity, .format = *format},
+        kernel,
+        {.codes = q->codes.view(), .scales = q->scales.view(), .y = {x.data(), tern::DType::f32, {kRows, kColumns}}});
   }
   return status.ok() ? 0 : fail(status.error());
 }
