@@ -1,0 +1,36 @@
+# cmake --install: headers, both libraries, the tern command, a CMake package and a pkg-config file. Nothing in them
+# names a folder of this machine, so an installed tree may be moved.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tern ${PROJECT_BINARY_DIR}/generated/tern
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+# Two export sets, because only the archive asks its user for pthreadpool and hwloc.
+install(TARGETS tern EXPORT ternSharedTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tern_static EXPORT ternStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(set ternSharedTargets ternStaticTargets)
+  install(EXPORT ${set} NAMESPACE tern:: DESTINATION ${package_dir})
+endforeach()
+set(TERN_CONFIG_HWLOC "")
+set(TERN_PC_HWLOC "")
+if(TERN_HAVE_HWLOC)
+  set(TERN_CONFIG_HWLOC " hwloc")
+  set(TERN_PC_HWLOC " -lhwloc")
+endif()
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/ternConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/package/ternConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/ternConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/package/ternConfig.cmake ${PROJECT_BINARY_DIR}/package/ternConfigVersion.cmake
+        DESTINATION ${package_dir})
+
+# pkg-config: the prefix is found from the file's own place.
+file(RELATIVE_PATH TERN_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" TERN_PC_PREFIX "${TERN_PC_PREFIX}")
+configure_file(cmake/tern.pc.in ${PROJECT_BINARY_DIR}/package/tern.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/package/tern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The command holds the archive, so it needs no rpath.
+if(TARGET tern_cli)
+  install(TARGETS tern_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()

@@ -10,8 +10,12 @@ function(tern_test_program name)
   if(TARGET tern_lab)
     target_link_libraries(${name} PRIVATE tern_lab)
   endif()
+  set(labels)
+  if(name MATCHES "_slow$") # a folder named slow: its tests run in scripts/test-deep only
+    set(labels LABELS slow)
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
-    PROPERTIES SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT 300)
+    PROPERTIES SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT 300 ${labels})
 endfunction()
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
@@ -36,3 +40,7 @@ if(TARGET test_cli AND TARGET tern_cli)
   target_compile_definitions(test_cli PRIVATE TERN_CLI_PATH="$<TARGET_FILE:tern_cli>")
   add_dependencies(test_cli tern_cli)
 endif()
+# What scripts/test-deep counts instructions of.
+add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp)
+target_link_libraries(callgrind_cases PRIVATE tern_static tern_flags)
+set_target_properties(callgrind_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -1,0 +1,16 @@
+# Short names for the scripts; they are plain shell and need no make.
+.PHONY: demo test test-deep bench format clean
+
+demo test test-deep:
+	scripts/$@
+
+bench:
+	cmake --preset release >/dev/null && cmake --build build/release
+	build/release/bin/tern bench ternary_quantize --all-kernels
+	build/release/bin/tern bench ternary_dequantize --all-kernels
+
+format:
+	find include src apps tests \( -name '*.cpp' -o -name '*.h' -o -name '*.c' \) -exec clang-format -i {} +
+
+clean:
+	rm -rf build

@@ -1,0 +1,106 @@
+# What the scripts share: steps with a time, quiet commands, and the counts of the last line. Sourced, never run.
+# shellcheck shell=bash
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+jobs=$(nproc)
+passed=0 failed=0 skipped=0
+
+# A compiler cache, where there is one; it only matters when a build folder is made.
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"; fi
+
+heading() { printf '\n== %s\n' "$*"; }
+
+# quiet LOG COMMAND...: runs it with its output in LOG; shows the output only when it fails.
+quiet() {
+  local log=$1
+  shift
+  mkdir -p "$(dirname "$log")"
+  "$@" >"$log" 2>&1 && return 0
+  local status=$?
+  cat "$log"
+  return $status
+}
+
+# check NAME COMMAND...: one test that passes when the command does; its output is shown either way when it has some.
+check() {
+  local name=$1 start=$SECONDS
+  shift
+  mkdir -p build/logs
+  if "$@" >"build/logs/$name.log" 2>&1; then
+    passed=$((passed + 1))
+    printf '  passed  %-22s %s (%d s)\n' "$name" "$(tail -n 1 "build/logs/$name.log")" $((SECONDS - start))
+  else
+    failed=$((failed + 1))
+    cat "build/logs/$name.log"
+    printf '  FAILED  %-22s (%d s)\n' "$name" $((SECONDS - start))
+    return 1
+  fi
+}
+
+# skip NAME WHY: one test that cannot run here.
+skip() {
+  skipped=$((skipped + 1))
+  printf '  skipped %-22s %s\n' "$1" "$2"
+}
+
+# build PRESET [TARGET...]: configures when needed and builds; a build that fails is one failed test.
+build() {
+  local preset=$1 start=$SECONDS targets=()
+  shift
+  [ $# -gt 0 ] && targets=(--target "$@")
+  if [ ! -f "build/$preset/build.ninja" ]; then
+    echo "  building $preset; the first time takes minutes"
+  fi
+  if quiet "build/logs/configure-$preset.log" cmake --preset "$preset" &&
+     quiet "build/logs/build-$preset.log" cmake --build "build/$preset" -j "$jobs" "${targets[@]}"; then
+    printf '  built   %-22s (%d s)\n' "$preset" $((SECONDS - start))
+  else
+    failed=$((failed + 1))
+    printf '  FAILED  %-22s does not build\n' "$preset"
+    return 1
+  fi
+}
+
+# add_counts "PASSED FAILED SKIPPED": adds what another program counted; anything else is one failure.
+add_counts() {
+  local p f s
+  if [[ $1 =~ ^[0-9]+\ [0-9]+\ [0-9]+$ ]]; then
+    read -r p f s <<<"$1"
+  else
+    p=0 f=1 s=0
+  fi
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  [ "$f" -eq 0 ]
+}
+
+# run_ctest PRESET [ctest option...]: runs a build's tests and adds them to the counts.
+run_ctest() {
+  local preset=$1 start=$SECONDS counts status=0
+  shift
+  local junit="$PWD/build/logs/ctest-$preset.xml"
+  mkdir -p build/logs
+  rm -f "$junit"
+  ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --output-junit "$junit" "$@" \
+    >"build/logs/ctest-$preset.log" 2>&1 || status=$?
+  if ! counts=$(python3 tools/junit_counts.py "$junit"); then
+    tail -n 40 "build/logs/ctest-$preset.log"
+    failed=$((failed + 1))
+    printf '  FAILED  %-22s ctest left no results\n' "$preset"
+    return 1
+  fi
+  local p f s
+  read -r p f s <<<"$counts"
+  # Failing without a failed test (a fixture that could not start, say) must not look like success.
+  if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
+    tail -n 20 "build/logs/ctest-$preset.log"
+    f=1
+  fi
+  printf '  tested  %-22s %d passed, %d failed, %d skipped (%d s)\n' "$preset" "$p" "$f" "$s" $((SECONDS - start))
+  add_counts "$p $f $s"
+}
+
+# The last line, and the exit status that goes with it.
+finish() {
+  printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+  [ "$failed" -eq 0 ]
+}

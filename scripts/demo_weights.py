@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Writes normally distributed f32 weights as an .npy file, with the standard library only: PATH ROWS COLUMNS."""
+import array
+import random
+import sys
+
+BLOCK_ROWS = 256  # drawn once and repeated: drawing tens of millions one by one would take a minute
+
+
+def main(path, rows, columns):
+    generator = random.Random(1)
+    block = array.array("f", (generator.gauss(0.0, 0.02) for _ in range(min(rows, BLOCK_ROWS) * columns)))
+    if sys.byteorder == "big":
+        block.byteswap()
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}".encode()
+    head += b" " * (-(10 + len(head) + 1) % 64) + b"\n"  # the data begins at a multiple of 64
+    row_bytes = columns * block.itemsize
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
+        for row in range(0, rows, BLOCK_ROWS):
+            file.write(memoryview(block).cast("B")[: min(BLOCK_ROWS, rows - row) * row_bytes])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Checks who includes whom: the table of rooms in docs/architecture.md, as data."""
+import re
+import sys
+
+from tree import ISA_FILE, LEAF, code_only, cpp_files, includes, report, root_argument
+
+# A file includes its own room and rooms with a lower number. include/tern lies below room 0.
+ROOMS = {
+    "include/tern": -1,
+    "src/base": 0,
+    "src/device": 1,
+    "src/memory": 2, "src/format": 2, "src/simd": 2,
+    "src/ops": 3, "src/io": 3,
+    "src/plan": 4,
+    "src/tune": 5, "src/recover": 5, "src/monitor": 5,
+    "src/runtime": 6,
+    "src/api": 7, "src/lab": 7,
+    "apps/cli": 8, "python": 8, "examples": 8,
+}  # fmt: skip
+# Rooms that see nothing of the inside but these.
+SEES_ONLY = {
+    "apps/cli": {"include/tern", "src/lab", "apps/cli"},
+    "python": {"include/tern", "python"},
+    "examples": {"include/tern", "examples"},
+}
+# Third-party headers with one home, so that the library behind them can be changed there.
+ONE_HOME = {"pthreadpool.h": "src/device/threads.cpp", "hwloc.h": "src/device/topology.cpp"}
+GENERATED = {"build_config.h": "src/base", "tern/version.h": "include/tern"}
+ISA_HEADERS = {"cstdint", "cstddef", "immintrin.h", "smmintrin.h", "tmmintrin.h", "emmintrin.h", "xmmintrin.h",
+               "nmmintrin.h", "pmmintrin.h", "arm_neon.h", "arm_sve.h", "arm_acle.h"}
+C_STANDARD = {"math.h", "stdbool.h", "stddef.h", "stdint.h"}  # what tern_c.h may use; C++ headers have no dot
+ENVIRONMENT_READER = "src/base/options.cpp"
+
+
+def room_of(name):
+    for room in ROOMS:
+        if name.startswith(room + "/"):
+            return room
+    return None
+
+
+def resolve(root, name, what):
+    """The file an include names, relative to the root, or None."""
+    if what in GENERATED:
+        return GENERATED[what] + "/" + what.rpartition("/")[2]
+    for base in ("include", "src", name.rpartition("/")[0], "."):
+        if (root / base / what).is_file():
+            return f"{base}/{what}" if base != "." else what
+    return None
+
+
+def check_include(root, name, quoted, what):
+    """Why a file may not include this, or None."""
+    room = room_of(name)
+    target = resolve(root, name, what) if quoted or what.startswith("tern/") else None
+    if target is None:
+        if quoted:
+            return f'"{what}" is no file of this tree'
+        if room == "include/tern" and ("/" in what or ("." in what and what not in C_STANDARD)):
+            return f"<{what}>: a public header includes only tern/ and the standard library"
+        if ONE_HOME.get(what, name) != name and not LEAF.search(name):
+            return f"<{what}> is included only by {ONE_HOME[what]}"
+        return None
+    if LEAF.search(target):
+        return f"{target} is a leaf; nothing includes it"
+    if LEAF.search(name) or room is None:
+        return None
+    other = room_of(target)
+    if other is None:
+        return f"{target} lies in no room"
+    if room in SEES_ONLY:
+        return None if other in SEES_ONLY[room] else f"{room} does not see {other} ({target})"
+    if other != room and ROOMS[other] >= ROOMS[room]:
+        return f"room {ROOMS[room]} ({room}) does not see room {ROOMS[other]} ({other}: {target})"
+    return None
+
+
+def isa_problems(root, isa_files):
+    """Standard headers that reach a kernel file, directly or through what it includes."""
+    found = {}
+    for isa_file in isa_files:
+        reached, todo = {isa_file}, [isa_file]
+        while todo:
+            name = todo.pop()
+            for line, quoted, what in includes(root, name):
+                target = resolve(root, name, what) if quoted else None
+                if target is None and not quoted and what not in ISA_HEADERS:
+                    found[(name, line)] = f"{name}:{line}: <{what}> reaches the kernel file {isa_file}"
+                elif target is not None and target not in reached and (root / target).is_file():
+                    reached.add(target)
+                    todo.append(target)
+    return list(found.values())
+
+
+def main():
+    root = root_argument()
+    names = cpp_files(root)
+    problems = []
+    for name in names:
+        if name.startswith("src/") and room_of(name) is None:
+            problems.append(f"{name}: src has no such room")
+        for line, quoted, what in includes(root, name):
+            why = check_include(root, name, quoted, what)
+            if why:
+                problems.append(f"{name}:{line}: {why}")
+        reads = re.search(r"\b(secure_)?getenv\b|\benviron\b", code_only((root / name).read_text(encoding="utf-8")))
+        if reads and name != ENVIRONMENT_READER and room_of(name) and not LEAF.search(name):
+            problems.append(f"{name}: {reads[0]}: only {ENVIRONMENT_READER} reads the environment")
+    problems += isa_problems(root, [name for name in names if ISA_FILE.match(name)])
+    return report("check_layers", problems, f"{len(names)} files include only what they may see")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
