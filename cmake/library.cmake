@@ -20,7 +20,7 @@ target_include_directories(tern_objects
   PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(tern_objects SYSTEM PRIVATE ${TERN_SYSTEM_INCLUDES})
 target_compile_definitions(tern_objects PRIVATE TERN_BUILDING)
-target_link_libraries(tern_objects PRIVATE tern_flags fmt::fmt-header-only nlohmann_json::nlohmann_json)
+target_link_libraries(tern_objects PRIVATE tern_flags nlohmann_json::nlohmann_json)
 
 # By target name and not by path: the installed package makes the same targets from what its user's machine has.
 function(tern_system_library name path)
@@ -55,6 +55,6 @@ set_target_properties(tern tern_static PROPERTIES LINKER_LANGUAGE CXX)
 
 # What our own tools and tests see: the archive and the rooms behind it.
 add_library(tern_internal INTERFACE)
-target_link_libraries(tern_internal INTERFACE tern_static tern_flags fmt::fmt-header-only nlohmann_json::nlohmann_json)
+target_link_libraries(tern_internal INTERFACE tern_static tern_flags nlohmann_json::nlohmann_json)
 target_include_directories(tern_internal INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(tern_internal SYSTEM INTERFACE ${TERN_SYSTEM_INCLUDES})

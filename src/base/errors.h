@@ -1,8 +1,7 @@
 // How the library makes an Error: one line with a formatted message and the operation it happened in.
 #pragma once
 
-#include <fmt/format.h>
-
+#include "base/fmt.h"
 #include "tern/status.h"
 
 namespace tern {

@@ -29,12 +29,14 @@ std::string processor_name() {
   return "unknown processor";
 }
 
-std::size_t available_memory_bytes() {
+// A line of /proc/meminfo, as "MemTotal:"; 0 when there is none. (hwloc adds up NUMA nodes, which lag behind where a
+// virtual machine's memory grows.)
+std::size_t meminfo_bytes(std::string_view line) {
   std::ifstream file("/proc/meminfo");
   for (std::string key, unit; file >> key;) {
     std::size_t kib = 0;
     file >> kib;
-    if (key == "MemAvailable:") return kib * 1024;
+    if (key == line) return kib * 1024;
     std::getline(file, unit);
   }
   return 0;
@@ -86,7 +88,6 @@ bool read_hwloc(Device& device) {
   device.sockets = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE));
   device.cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
   device.hardware_threads = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
-  device.memory_total_bytes = hwloc_get_root_obj(topology)->total_memory;
   add_caches(topology, device);
   for (int i = 0; i < hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE); ++i) {
     const hwloc_obj_t node = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
@@ -123,12 +124,11 @@ Device host_topology(std::vector<std::string>& notes) {
   device.name = processor_name();
   device.architecture = cpu_architecture();
   device.usable_threads = usable_threads();
-  device.memory_available_bytes = available_memory_bytes();
+  device.memory_total_bytes = meminfo_bytes("MemTotal:");
+  device.memory_available_bytes = meminfo_bytes("MemAvailable:");
   if (!read_hwloc(device)) {
     device.sockets = 1;
     device.cores = device.hardware_threads = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    device.memory_total_bytes =
-        static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     notes.emplace_back(TERN_HAVE_HWLOC ? "caches and NUMA nodes: hwloc could not read this machine"
                                        : "caches and NUMA nodes: this build has no hwloc");
   }

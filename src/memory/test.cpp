@@ -55,7 +55,7 @@ TEST_P(ResourceContract, SaysItsDevice) { EXPECT_EQ(GetParam().make()->device(),
 INSTANTIATE_TEST_SUITE_P(All, ResourceContract,
                          ::testing::Values(NamedResource{"host", host_memory},
                                            NamedResource{"statistics", [] { return with_statistics(host_memory()); }}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& resource) { return std::string(resource.param.name); });
 
 TEST(Statistics, CountsAndReportsWhatIsLive) {
   const auto memory = with_statistics(host_memory());

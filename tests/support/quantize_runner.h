@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,12 @@ inline KernelEntry reference_kernel(std::string_view op, Format format) {
   return {};
 }
 
+// Pools are kept: making one costs more than most tests' work.
+inline const Threads& pool_of(int threads) {
+  static std::map<int, Threads> pools;
+  return pools.try_emplace(threads, threads).first->second;
+}
+
 struct Quantized {
   std::vector<std::uint8_t> codes;
   std::vector<float> scales;
@@ -63,7 +70,7 @@ inline Quantized run_quantize(const KernelEntry& entry, const TernaryQuantize::P
     out.status = std::move(params).error();
     return out;
   }
-  const Threads pool(threads);
+  const Threads& pool = pool_of(threads);
   std::vector<std::byte> workspace(entry.workspace_bytes(entry.table, &p, threads) + 64);
   auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64);
   out.status = entry.run(entry.table, &*params, {pool, {aligned, workspace.size() - 64}});

@@ -20,7 +20,7 @@ using Traits = OpTraits<TernaryQuantize>;
 constexpr std::string_view kOp = "ternary_quantize";
 
 Status run_params(const KernelEntry& entry, const ternary_quantize::Params& params, int threads) {
-  const Threads pool(threads);
+  const Threads& pool = test::pool_of(threads);
   alignas(64) static thread_local std::byte workspace[256 * 1024];
   EXPECT_LE(entry.workspace_bytes(entry.table, &params.problem, threads), sizeof workspace);
   return entry.run(entry.table, &params, {pool, workspace});

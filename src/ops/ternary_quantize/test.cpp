@@ -113,22 +113,31 @@ TEST(Quantize, EveryThreadCountGivesTheSameBits) {
   }
 }
 
-// The inputs of docs/numerics.md on which a wrong order of the sum shows.
+// The inputs of docs/numerics.md on which a wrong order of the sum shows. 1024 + 2^-14 is half way between two means;
+// 2^-45 is too small to move it alone, but not when some of them are summed first.
 TEST(Quantize, TheOrderOfSumsIsTheContracts) {
+  const Problem p{.rows = 1, .k = 1024, .format = Format::i2};
+  const auto scales_are = [&](const std::vector<float>& x, float want) {
+    EXPECT_EQ(run_quantize(test::reference_kernel(kOp, p.format), p, x).scales[0], want);
+    for (const NamedKernel& kernel : all_kernels(p.format))
+      EXPECT_EQ(run_quantize(kernel.entry, p, x).scales[0], want) << kernel.name;
+  };
+  const float above = std::nextafter(1.0F, 2.0F);
+  // Small values in every lane: the other lanes sum theirs before they meet the large one. A plain loop loses them.
   std::vector<float> x(1024, 0x1p-45F);
   x[0] = 1024.0F;
   x[1] = 0x1p-14F;
-  const Problem p{.rows = 1, .k = 1024, .format = Format::i2};
-  const auto reference = run_quantize(test::reference_kernel(kOp, p.format), p, x);
-  ASSERT_TRUE(reference.status.ok());
-  EXPECT_EQ(reference.scales[0], 1.0F);
-  for (const NamedKernel& kernel : all_kernels(p.format))
-    EXPECT_EQ(run_quantize(kernel.entry, p, x).scales[0], 1.0F) << kernel.name;
-
-  // Another order gives another scale, so the test above can fail.
-  double descending = 0;
-  for (std::size_t i = x.size(); i-- > 0;) descending += static_cast<double>(x[i]);
-  EXPECT_EQ(static_cast<float>(descending / 1024), std::nextafter(1.0F, 2.0F));
+  scales_are(x, above);
+  double plain = 0;
+  for (const float v : x) plain += static_cast<double>(v);
+  EXPECT_EQ(static_cast<float>(plain / 1024), 1.0F);
+  // Small values in the lane of the large one only: ascending quads lose each of them, descending ones would not.
+  for (std::size_t i = 2; i < x.size(); ++i) x[i] = i % 128 < 4 ? 0x1p-45F : 0.0F;
+  scales_are(x, 1.0F);
+  // The large one in the lane's last quad: by then the small ones are summed.
+  std::swap(x[0], x[1020 - 124]);
+  std::swap(x[1], x[1021 - 124]);
+  scales_are(x, above);
 
   Random random(4);
   for (const std::int64_t k : {1024, 1025, 2048, 3000, 5 * 1024, 7 * 1024 + 3, 70'000})
