@@ -1,36 +1,25 @@
-// The one file that knows pthreadpool.
-//
-// Two things Debian's pthreadpool does not do for itself: it hangs when a thread cannot be started, so as many probe
-// threads are started first and the pool is made no larger than what started; and its threads are gone in a forked
-// child, so the child makes a new pool at its first run and leaves the old one's memory alone.
+// The pool of threads. Slots are handed out by one atomic word, so a slow thread takes fewer and none is waited for
+// that has nothing to do. docs/decisions/0002 says why it is our own.
 #include "device/threads.h"
 
 #include <pthread.h>
-#include <pthreadpool.h>
+#include <signal.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <new>
 #include <vector>
 
 #include "base/fp_env.h"
+#include "device/topology.h"
 
-#if defined(__SANITIZE_THREAD__)
-// pthreadpool is not instrumented: tell ThreadSanitizer of the order that its barriers give.
-extern "C" void __tsan_acquire(void*);
-extern "C" void __tsan_release(void*);
-#define TERN_TSAN_ACQUIRE(address) __tsan_acquire(address)
-#define TERN_TSAN_RELEASE(address) __tsan_release(address)
-#else
-#define TERN_TSAN_ACQUIRE(address) (void)(address)
-#define TERN_TSAN_RELEASE(address) (void)(address)
+#if defined(__x86_64__)
+#include <immintrin.h>
 #endif
 
 namespace tern {
 namespace {
 
-// Counts the forks between the first process and this one.
+// Counts the forks between the first process and this one: a child has none of its parent's threads.
 std::atomic<int> fork_generation{0};
 
 void watch_forks() {
@@ -38,65 +27,107 @@ void watch_forks() {
   (void)registered;
 }
 
-// How many of `wanted` threads the system lets run beside each other.
-int startable_threads(int wanted) {
-  struct Gate {
-    std::mutex mutex;
-    std::condition_variable opened;
-    bool open = false;
-  } gate;
-  std::vector<pthread_t> probes;
-  probes.reserve(static_cast<std::size_t>(wanted));
-  for (int i = 0; i < wanted; ++i) {
-    pthread_t thread{};
-    const auto wait = [](void* p) -> void* {
-      auto& g = *static_cast<Gate*>(p);
-      std::unique_lock lock(g.mutex);
-      g.opened.wait(lock, [&] { return g.open; });
-      return nullptr;
-    };
-    if (pthread_create(&thread, nullptr, wait, &gate) != 0) break;
-    probes.push_back(thread);
-  }
-  {
-    const std::scoped_lock lock(gate.mutex);
-    gate.open = true;
-  }
-  gate.opened.notify_all();
-  for (const pthread_t thread : probes) pthread_join(thread, nullptr);
-  return static_cast<int>(probes.size());
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
 }
 
-struct Job {
-  Threads::Task task;
-  void* context;
-};
+// About 50 to 100 us: longer than the gap between the layers of a model, short enough to leave the core to others.
+constexpr int kSpins = 2000;
 
-void run_slot(void* p, std::size_t slot) {
-  const Job& job = *static_cast<const Job*>(p);
-  TERN_TSAN_ACQUIRE(p);
-  {
-    const FpEnvGuard modes;
-    job.task(job.context, static_cast<int>(slot));
+// Waits until the value is no longer `old`; spins first, then sleeps.
+template <class T>
+T wait_for_change(const std::atomic<T>& value, T old, int spins) {
+  for (int i = 0; i < spins; ++i, pause())
+    if (const T now = value.load(std::memory_order_acquire); now != old) return now;
+  while (true) {
+    if (const T now = value.load(std::memory_order_acquire); now != old) return now;
+    value.wait(old, std::memory_order_acquire);
   }
-  TERN_TSAN_RELEASE(p);
+}
+
+void run_slot(Threads::Task task, void* context, int slot) {
+  const FpEnvGuard modes;
+  task(context, slot);
 }
 
 }  // namespace
 
 struct Threads::Pool {
-  pthreadpool_t handle = nullptr;  // null: this process gets no second thread
-  int generation = 0;
-
-  explicit Pool(int count) : generation(fork_generation.load()) {
-    const int helpers = startable_threads(count - 1);
-    if (helpers > 0) handle = pthreadpool_create(static_cast<std::size_t>(helpers) + 1);
+  explicit Pool(int count)
+      : generation(fork_generation.load()), spins(count <= usable_threads() ? kSpins : 0) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the application's threads' business
+    for (int i = 1; i < count; ++i) {
+      pthread_t thread{};
+      if (pthread_create(&thread, nullptr, work, this) != 0) break;  // fewer threads: the same results, later
+      workers.push_back(thread);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   ~Pool() {
-    if (handle != nullptr && generation == fork_generation.load()) pthreadpool_destroy(handle);
+    if (generation != fork_generation.load()) return;
+    stopping.store(true);
+    announce();
+    for (const pthread_t thread : workers) pthread_join(thread, nullptr);
   }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
+
+  void run(int slots, Task new_task, void* new_context) {
+    task = new_task;
+    context = new_context;
+    unfinished.store(slots, std::memory_order_relaxed);
+    // From here on slots can be claimed, also by a worker that is still awake from the job before.
+    claims.store(static_cast<std::uint64_t>(slots) << 32, std::memory_order_release);
+    announce();
+    take_slots();
+    for (int left = unfinished.load(std::memory_order_acquire); left != 0;)
+      left = wait_for_change(unfinished, left, spins);
+  }
+
+  // Claims and runs slots until none is left.
+  void take_slots() {
+    while (true) {
+      // Limit and next slot come out of one word: a claim below the limit is a claim on the job that set the limit, and
+      // that job, with its task, lives until the claim is finished.
+      const std::uint64_t claim = claims.fetch_add(1, std::memory_order_acq_rel);
+      const auto slot = static_cast<std::uint32_t>(claim), limit = static_cast<std::uint32_t>(claim >> 32);
+      if (slot >= limit) return;
+      run_slot(task, context, static_cast<int>(slot));
+      if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished.notify_one();
+    }
+  }
+
+  void announce() {
+    jobs.fetch_add(1, std::memory_order_release);
+    jobs.notify_all();
+  }
+
+  static void* work(void* p) {
+    auto& pool = *static_cast<Pool*>(p);
+    std::uint32_t seen = 0;
+    while (true) {
+      seen = wait_for_change(pool.jobs, seen, pool.spins);
+      if (pool.stopping.load()) return nullptr;
+      pool.take_slots();
+    }
+  }
+
+  int generation;
+  int spins;
+  std::vector<pthread_t> workers;
+  Task task = nullptr;
+  void* context = nullptr;
+  std::atomic<bool> stopping{false};
+  std::atomic_flag busy;                          // one job at a time
+  alignas(64) std::atomic<std::uint32_t> jobs{0};
+  alignas(64) std::atomic<std::uint64_t> claims{0};  // number of slots << 32 | next slot
+  alignas(64) std::atomic<int> unfinished{0};
 };
 
 Threads::Threads(int count, ParallelFor parallel_for)
@@ -111,27 +142,24 @@ Threads::Pool* Threads::pool() const {
   if (current != nullptr && current->generation == fork_generation.load(std::memory_order_relaxed)) return current;
   auto* made = new (std::nothrow) Pool(count_);
   if (made == nullptr) return nullptr;
+  // A pool from before a fork is left alone: its threads are not here to be joined.
   if (pool_.compare_exchange_strong(current, made, std::memory_order_acq_rel)) return made;
   delete made;  // another thread was first
   return current;
 }
 
 void Threads::run(int slots, Task task, void* context) const {
-  Job job{task, context};
-  if (slots <= 1 || count_ == 1) {
-    for (int slot = 0; slot < slots; ++slot) run_slot(&job, static_cast<std::size_t>(slot));
-    return;
+  if (slots > 1 && count_ > 1) {
+    if (parallel_for_) return parallel_for_(slots, [=](int slot) { run_slot(task, context, slot); });
+    Pool* shared = pool();
+    // A pool that works for another caller is not waited for: this thread does its own slots.
+    if (shared != nullptr && !shared->busy.test_and_set(std::memory_order_acquire)) {
+      shared->run(slots, task, context);
+      shared->busy.clear(std::memory_order_release);
+      return;
+    }
   }
-  if (parallel_for_) {
-    parallel_for_(slots, [&job](int slot) { run_slot(&job, static_cast<std::size_t>(slot)); });
-    return;
-  }
-  Pool* workers = pool();
-  TERN_TSAN_RELEASE(&job);
-  // A null pool makes pthreadpool run every slot on this thread.
-  pthreadpool_parallelize_1d(workers == nullptr ? nullptr : workers->handle, run_slot, &job,
-                             static_cast<std::size_t>(slots), 0);
-  TERN_TSAN_ACQUIRE(&job);
+  for (int slot = 0; slot < slots; ++slot) run_slot(task, context, slot);
 }
 
 }  // namespace tern
