@@ -40,6 +40,10 @@ if(TARGET test_cli AND TARGET tern_cli)
   target_compile_definitions(test_cli PRIVATE TERN_CLI_PATH="$<TARGET_FILE:tern_cli>")
   add_dependencies(test_cli tern_cli)
 endif()
+# The tests of io read the golden files and corpora of the source tree.
+if(TARGET test_io)
+  target_compile_definitions(test_io PRIVATE TERN_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
+endif()
 # What scripts/test-deep counts instructions of.
 add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp)
 target_link_libraries(callgrind_cases PRIVATE tern_static tern_flags)

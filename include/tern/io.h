@@ -12,7 +12,8 @@
 
 namespace tern {
 
-// A .npy file mapped into memory, read-only; its pages are read when they are touched.
+// A .npy file mapped into memory, read-only; its pages are read when they are touched, so nobody may shorten the file
+// meanwhile. () is a scalar: rank 0, one element.
 class NpyFile {
  public:
   static TERN_API Result<NpyFile> open(const std::string& path);

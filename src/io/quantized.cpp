@@ -39,7 +39,9 @@ Result<Layout> layout_of(const Meta& meta, std::string_view where) {
   const bool grouped = meta.granularity.kind == Granularity::Kind::group;
   if (grouped && meta.granularity.group_size <= 0)
     return error(Code::invalid_argument, where, "group size {} is not above 0", meta.granularity.group_size);
-  TERN_RETURN_IF_ERROR(element_count(meta.shape));
+  TERN_ASSIGN(elements, element_count(meta.shape));
+  if (elements == 0)
+    return error(Code::empty_input, where, "shape {} has no elements; there is nothing to store", name(meta.shape));
   // Leading axes fold into rows, the last is k; a scalar is one row of one.
   const auto sizes = meta.shape.sizes();
   TERN_ASSIGN(rows, element_count(Shape(sizes.first(sizes.empty() ? 0 : sizes.size() - 1))));
@@ -52,7 +54,6 @@ Result<Layout> layout_of(const Meta& meta, std::string_view where) {
 
 Status check_codes(const Meta& meta, const Layout& layout, const std::uint8_t* codes, std::string_view where) {
   const std::int64_t stride = layout.codes[1];
-  if (stride == 0) return {};  // of any number of rows, and 2^62 of them would take a while
   for (std::int64_t row = 0; row < layout.rows; ++row) {
     const std::uint8_t* bytes = codes + row * stride;
     const std::int64_t i = first_invalid_code(meta.format, meta.scheme, bytes, layout.k);

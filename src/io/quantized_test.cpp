@@ -132,7 +132,7 @@ TEST(Quantized, EveryKindRoundTrips) {
     for (const Granularity granularity :
          {Granularity::tensor(), Granularity::row(), Granularity::group(4), Granularity::group(1000)})
       for (Description d : {Description{Shape(), 1, 1}, Description{{7}, 1, 7}, Description{{3, 8}, 3, 8},
-                            Description{{2, 3, 9}, 6, 9}, Description{{0, 4}, 0, 4}, Description{{3, 0}, 3, 0}}) {
+                            Description{{2, 3, 9}, 6, 9}}) {
         d.scheme = scheme;
         d.format = format;
         d.granularity = granularity;
@@ -179,7 +179,7 @@ TEST(Quantized, CorpusIsAnsweredAsItsNamesSay) {
     EXPECT_EQ(tensor.ok(), expected) << entry.path() << (tensor.ok() ? "" : tensor.error().str());
     ++(expected ? good : bad);
   }
-  EXPECT_GE(good, 6U);
+  EXPECT_GE(good, 4U);
   EXPECT_GE(bad, 12U);
 }
 
@@ -222,7 +222,8 @@ TEST(Quantized, MetaThatIsWrongIsNamed) {
   refuse("a size of shape is \"2\"", [](json& m) { m["shape"] = {"2", 5}; });
   refuse("a size of shape is 18446744073709551615", [](json& m) { m["shape"] = {UINT64_MAX, 5}; });
   refuse("more elements than 2^63 - 1", [](json& m) { m["shape"] = {INT64_MAX, 5}; });
-  refuse("more elements than 2^63 - 1", [](json& m) { m["shape"] = {INT64_MAX, 2, 0}; });
+  refuse("[2, 0] has no elements", [](json& m) { m["shape"] = {2, 0}; });
+  refuse("[4611686018427387904, 0] has no elements", [](json& m) { m["shape"] = {INT64_MAX / 2 + 1, 0}; });
   refuse("'codes.npy' is u8 [2, 2], but meta says u8 [2, 3]", [](json& m) { m["shape"] = {2, 9}; });
   refuse("'codes.npy' is u8 [2, 2], but meta says i8 [2, 5]", [](json& m) { m["format"] = "i8"; });
   refuse("'scales.npy' is f32 [2, 2], but meta says f32 [2, 1]", [](json& m) { m["granularity"] = "row"; });
@@ -311,6 +312,7 @@ TEST(Quantized, TensorsThatCannotBeWrittenLeaveNoFile) {
   refuse(Code::invalid_argument, "group size 0 is not above 0", [](auto& t) { t.granularity.group_size = 0; });
   refuse(Code::invalid_argument, "format s2 does not hold", [](auto& t) { t.format = Format::s2; });
   refuse(Code::invalid_argument, "the negative size -2", [](auto& t) { t.shape = {-2, 5}; });
+  refuse(Code::empty_input, "shape [0, 5] has no elements", [](auto& t) { t.shape = {0, 5}; });
   refuse(Code::invalid_argument, "the codes are", [](auto& t) { t.codes = Tensor(); });
   refuse(Code::invalid_quantized_value, "element 0 (row 0) has the code 2",
          [](auto& t) { t.codes.template as<std::uint8_t>()[0] |= 3; });

@@ -56,7 +56,7 @@ inline void write_text(const std::string& path, std::string_view text) {
 
 // tests/ of the source tree, or an empty path where only the programs were copied.
 inline std::filesystem::path source_tests() {
-  auto path = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "tests";
+  const std::filesystem::path path = TERN_TESTS_DIR;
   return std::filesystem::exists(path / "corpus") ? path : std::filesystem::path();
 }
 

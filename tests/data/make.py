@@ -54,6 +54,14 @@ class Pipe(io.BytesIO):
     tell = seek
 
 
+def zipped(out, arrays):
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(name + ".npy", "w") as member:  # unlike writestr, with no time in it
+                member.write(npy(array))
+    return out.getvalue()
+
+
 def header(text, version=1, data=b""):
     length = struct.pack("<H" if version == 1 else "<I", len(text))
     return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode() + data
@@ -96,16 +104,8 @@ def main():
     valid = npz(**good)
     deflated = io.BytesIO()
     np.savez_compressed(deflated, **good)
-    streamed = Pipe()
-    with zipfile.ZipFile(streamed, "w") as archive:
-        for name, array in good.items():
-            with archive.open(name + ".npy", "w") as member:
-                member.write(npy(array))
-    twice = io.BytesIO()
-    with zipfile.ZipFile(twice, "w") as archive:
-        for name in ("meta", "codes", "scales"):
-            archive.writestr(name + ".npy", npy(good[name]))
-        archive.writestr("xodes.npy", npy(good["codes"]))
+    streamed = zipped(Pipe(), good)
+    twice = zipped(io.BytesIO(), dict(good, xodes=good["codes"]))
     encrypted = bytearray(valid)
     encrypted[6] |= 1
     encrypted[valid.index(b"PK\1\2") + 8] |= 1
@@ -113,19 +113,19 @@ def main():
     int2 = np.array([[-2, 1, 0]], np.int8)
     files = {
         "ok_group_i2": valid,
-        "ok_streamed": streamed.getvalue(),
+        "ok_streamed": streamed,
         "ok_row_i8": npz(**quantized(i8, scales[:, :1].copy(), format="i8", granularity="row", scheme="mse")),
         "ok_tensor_int2": npz(**quantized(int2, np.float32([0.5]), format="i8", granularity="tensor", scheme="int2",
                                           shape=[1, 1, 3])),
-        "ok_no_rows": npz(**quantized(codes[:0], scales[:0], shape=[0, 5])),
+        "no_rows": npz(**quantized(codes[:0], scales[:0], shape=[0, 5])),
         "deflated": deflated.getvalue(),
         "encrypted": bytes(encrypted),
-        "twice": twice.getvalue().replace(b"xodes.npy", b"codes.npy"),
+        "twice": twice.replace(b"xodes.npy", b"codes.npy"),
         "truncated": valid[:-1],
         "no_scales": npz(codes=good["codes"], meta=good["meta"]),
         "wrong_checksum": npz(**quantized(codes, scales, checksum="0123456789abcdef")),
         "wrong_shape": npz(**quantized(codes, scales, shape=[2, 9])),
-        "ok_endless_rows": npz(**quantized(np.zeros((2**62, 0), np.uint8), np.float32([1]), shape=[2**62, 0], granularity="tensor")),
+        "endless_rows": npz(**quantized(np.zeros((2**62, 0), np.uint8), np.float32([1]), shape=[2**62, 0], granularity="tensor")),
         "newer_version": npz(**quantized(codes, scales, version=2)),
         "code_three": npz(**quantized(codes | 3, scales)),
         "zero_scale": npz(**quantized(codes, scales * 0)),
