@@ -123,7 +123,11 @@ tern_status tern_quantized_from_parts(const tern_context* context, const tern_qu
     TERN_ASSIGN(scheme, to_enum(where, "parts->scheme", given.scheme, kLastScheme));
     TERN_ASSIGN(format, to_enum(where, "parts->format", given.format, kLastFormat));
     TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-    TERN_RETURN_IF_ERROR(element_count(shape));
+    // What rows(), k() and block_size() rely on; the rest is for tern_validate() to say.
+    TERN_ASSIGN(elements, element_count(shape));
+    if (elements == 0) return error(Code::empty_input, where, "the original is {}: no elements", name(shape));
+    if (granularity.kind == Granularity::Kind::group && granularity.group_size < 1)
+      return error(Code::invalid_argument, where, "group size is {}; it must be at least 1", granularity.group_size);
     TERN_ASSIGN(codes, copy_part(where, "codes", context, given.codes));
     TERN_ASSIGN(scales, copy_part(where, "scales", context, given.scales));
     q.codes = std::move(codes);

@@ -1,0 +1,23 @@
+# The examples and the C test: built against the shared library, as a user's program is, and run as tests.
+enable_language(C)
+
+function(tern_user_program name source)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE tern tern_flags)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples
+                        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+  # Warnings are errors here in every build: this is the proof that the header is C.
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:C>:-pedantic -Werror>)
+endfunction()
+
+tern_user_program(example_quantize_cpp examples/quantize.cpp)
+tern_user_program(example_quantize_c examples/quantize.c)
+foreach(example example_quantize_cpp example_quantize_c)
+  add_test(NAME ${example} COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${example}>
+           -D EXPECTED=${PROJECT_SOURCE_DIR}/examples/quantize.expected -P ${PROJECT_SOURCE_DIR}/cmake/expect.cmake)
+endforeach()
+
+tern_user_program(test_c_header tests/c/c_header.c)
+target_link_libraries(test_c_header PRIVATE m)
+set_target_properties(test_c_header PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_test(NAME test_c_header COMMAND test_c_header ${PROJECT_BINARY_DIR}/tests)

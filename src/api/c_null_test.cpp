@@ -1,0 +1,142 @@
+// Tests of the C ABI's own tensors, and that every function refuses NULL by the parameter's name.
+#include "api/c_test.h"
+
+namespace tern::c_test {
+namespace {
+
+TEST(CTensor, IsAllocatedOrRefused) {
+  const ContextHandle context = open_context();
+  tern_tensor* tensor = nullptr;
+  const std::int64_t shape[] = {4, -1}, huge[] = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+  EXPECT_FAILS(tern_tensor_allocate(context.get(), TERN_DTYPE_F32, 2, shape, &tensor), TERN_INVALID_ARGUMENT, "-1");
+  EXPECT_FAILS(tern_tensor_allocate(context.get(), TERN_DTYPE_F32, 2, huge, &tensor), TERN_INVALID_ARGUMENT, "2^63");
+  EXPECT_FAILS(tern_tensor_allocate(context.get(), TERN_DTYPE_F32, 9, huge, &tensor), TERN_INVALID_ARGUMENT, "rank");
+  EXPECT_FAILS(tern_tensor_allocate(context.get(), TERN_DTYPE_F32, 2, nullptr, &tensor), TERN_INVALID_ARGUMENT,
+               "shape is NULL");
+  EXPECT_EQ(tensor, nullptr);
+  ASSERT_EQ(tern_tensor_allocate(context.get(), TERN_DTYPE_F64, 1, shape, &tensor), TERN_OK);
+  tern_tensor_view view = TERN_TENSOR_VIEW_INIT;
+  EXPECT_EQ(tern_tensor_get_view(tensor, &view), TERN_OK);
+  EXPECT_EQ(view.dtype, TERN_DTYPE_F64);
+  EXPECT_EQ(view.shape[0], 4);
+  EXPECT_NE(view.data, nullptr);
+  tern_tensor_destroy(tensor);
+}
+
+TEST(CNull, DestroyersAcceptIt) {
+  tern_context_close(nullptr);
+  tern_inventory_destroy(nullptr);
+  tern_kernel_list_destroy(nullptr);
+  tern_tensor_destroy(nullptr);
+  tern_quantized_destroy(nullptr);
+  tern_ternary_quantize_plan_destroy(nullptr);
+  tern_ternary_dequantize_plan_destroy(nullptr);
+  tern_npy_close(nullptr);
+}
+
+TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
+  const ContextHandle context = open_context();
+  const auto weights = make_weights(8);
+  const auto x = view_of(weights.data(), TERN_DTYPE_F32, {8});
+  const QuantizedHandle quantized = quantize(context.get(), x);
+  const tern_context* c = context.get();
+  const tern_quantized* q = quantized.get();
+  std::size_t size = 0;
+  std::int32_t number = 0;
+  std::uint64_t sum = 0;
+  char text[8];
+  tern_quality quality = TERN_QUALITY_INIT;
+  tern_memory_statistics statistics = TERN_MEMORY_STATISTICS_INIT;
+  tern_tensor_view view = TERN_TENSOR_VIEW_INIT;
+  tern_quantized_parts parts = TERN_QUANTIZED_PARTS_INIT;
+  tern_ternary_quantize_problem problem = TERN_TERNARY_QUANTIZE_PROBLEM_INIT;
+  tern_ternary_quantize_args args = TERN_TERNARY_QUANTIZE_ARGS_INIT;
+  tern_tensor* tensor = nullptr;
+  tern_quantized* made = nullptr;
+  tern_npy* npy = nullptr;
+  tern_kernel_list* list = nullptr;
+  tern_ternary_quantize_plan* plan = nullptr;
+  const tern_device_info* device = nullptr;
+  const tern_kernel_info* kernel = nullptr;
+  const tern_quantized_info* info = nullptr;
+  const tern_plan_info* plan_info = nullptr;
+  const tern_stream *stream = nullptr, *no_stream = nullptr;
+  const char* note = nullptr;
+  ASSERT_EQ(tern_context_stream(c, &stream), TERN_OK);
+  problem.rows = problem.k = 8;
+  ASSERT_EQ(tern_ternary_quantize_select(c, &problem, nullptr, &plan), TERN_OK);
+  const QuantizePlan owner(plan);
+
+#define EXPECT_NULL(call, parameter) EXPECT_FAILS(call, TERN_INVALID_ARGUMENT, parameter " is NULL")
+  EXPECT_NULL(tern_inventory_create(nullptr), "out");
+  EXPECT_NULL(tern_inventory_device_count(nullptr, &size), "inventory");
+  EXPECT_NULL(tern_inventory_device(nullptr, 0, &device), "inventory");
+  EXPECT_NULL(tern_inventory_device(nullptr, 0, nullptr), "out");
+  EXPECT_NULL(tern_inventory_note_count(nullptr, &size), "inventory");
+  EXPECT_NULL(tern_inventory_note(nullptr, 0, &note), "inventory");
+  EXPECT_NULL(tern_context_open(nullptr, nullptr), "out");
+  EXPECT_NULL(tern_context_open_device({TERN_DEVICE_CPU, 0}, nullptr, nullptr), "out");
+  EXPECT_NULL(tern_context_device(nullptr, &device), "context");
+  EXPECT_NULL(tern_context_device(c, nullptr), "out");
+  EXPECT_NULL(tern_context_threads(nullptr, &number), "context");
+  EXPECT_NULL(tern_context_threads(c, nullptr), "out");
+  EXPECT_NULL(tern_context_stream(nullptr, &no_stream), "context");
+  EXPECT_NULL(tern_context_memory_statistics(nullptr, &statistics), "context");
+  EXPECT_NULL(tern_context_memory_statistics(c, nullptr), "out");
+  EXPECT_NULL(tern_context_reset_memory_peak(nullptr), "context");
+  EXPECT_NULL(tern_context_memory_report(nullptr, text, sizeof(text), &size), "context");
+  EXPECT_NULL(tern_tensor_allocate(nullptr, TERN_DTYPE_F32, 0, nullptr, &tensor), "context");
+  EXPECT_NULL(tern_tensor_allocate(c, TERN_DTYPE_F32, 0, nullptr, nullptr), "out");
+  EXPECT_NULL(tern_tensor_get_view(nullptr, &view), "tensor");
+  EXPECT_NULL(tern_quantize(nullptr, &x, nullptr, &made), "context");
+  EXPECT_NULL(tern_quantize(c, nullptr, nullptr, &made), "x");
+  EXPECT_NULL(tern_quantize(c, &x, nullptr, nullptr), "out");
+  EXPECT_NULL(tern_dequantize(nullptr, q, TERN_DTYPE_F32, &tensor), "context");
+  EXPECT_NULL(tern_dequantize(c, nullptr, TERN_DTYPE_F32, &tensor), "quantized");
+  EXPECT_NULL(tern_dequantize(c, q, TERN_DTYPE_F32, nullptr), "out");
+  EXPECT_NULL(tern_quantized_from_parts(nullptr, &parts, &made), "context");
+  EXPECT_NULL(tern_quantized_from_parts(c, nullptr, &made), "parts");
+  EXPECT_NULL(tern_quantized_from_parts(c, &parts, nullptr), "out");
+  EXPECT_NULL(tern_quantized_get_info(nullptr, &info), "quantized");
+  EXPECT_NULL(tern_quantized_get_info(q, nullptr), "out");
+  EXPECT_NULL(tern_quantized_checksum(nullptr, &sum), "quantized");
+  EXPECT_NULL(tern_quantized_checksum(q, nullptr), "out");
+  EXPECT_NULL(tern_validate(nullptr), "quantized");
+  EXPECT_NULL(tern_measure_quality(nullptr, &x, q, TERN_NON_FINITE_REJECT, &quality), "context");
+  EXPECT_NULL(tern_measure_quality(c, nullptr, q, TERN_NON_FINITE_REJECT, &quality), "x");
+  EXPECT_NULL(tern_measure_quality(c, &x, nullptr, TERN_NON_FINITE_REJECT, &quality), "quantized");
+  EXPECT_NULL(tern_measure_quality(c, &x, q, TERN_NON_FINITE_REJECT, nullptr), "out");
+  EXPECT_NULL(tern_ternary_quantize_select(nullptr, &problem, nullptr, &plan), "context");
+  EXPECT_NULL(tern_ternary_quantize_select(c, nullptr, nullptr, &plan), "problem");
+  EXPECT_NULL(tern_ternary_quantize_select(c, &problem, nullptr, nullptr), "out");
+  EXPECT_NULL(tern_ternary_quantize_explain(nullptr, &problem, nullptr, text, sizeof(text), &size), "context");
+  EXPECT_NULL(tern_ternary_quantize_explain(c, nullptr, nullptr, text, sizeof(text), &size), "problem");
+  EXPECT_NULL(tern_ternary_quantize_plan_explain(nullptr, text, sizeof(text), &size), "plan");
+  EXPECT_NULL(tern_ternary_quantize_plan_can_implement(nullptr, &args), "plan");
+  EXPECT_NULL(tern_ternary_quantize_plan_can_implement(owner.get(), nullptr), "args");
+  EXPECT_NULL(tern_ternary_quantize_plan_workspace_bytes(nullptr, &size), "plan");
+  EXPECT_NULL(tern_ternary_quantize_plan_workspace_bytes(owner.get(), nullptr), "out");
+  EXPECT_NULL(tern_ternary_quantize_plan_run(nullptr, stream, nullptr, 0, &args), "plan");
+  EXPECT_NULL(tern_ternary_quantize_plan_run(owner.get(), nullptr, nullptr, 0, &args), "stream");
+  EXPECT_NULL(tern_ternary_quantize_plan_run(owner.get(), stream, nullptr, 0, nullptr), "args");
+  EXPECT_NULL(tern_ternary_quantize_plan_get_info(nullptr, &plan_info), "plan");
+  EXPECT_NULL(tern_ternary_quantize_plan_get_info(owner.get(), nullptr), "out");
+  EXPECT_NULL(tern_kernel_list_create(nullptr, &list), "context");
+  EXPECT_NULL(tern_kernel_list_create(c, nullptr), "out");
+  EXPECT_NULL(tern_kernel_list_count(nullptr, &size), "list");
+  EXPECT_NULL(tern_kernel_list_get(nullptr, 0, &kernel), "list");
+  EXPECT_NULL(tern_npy_open(nullptr, &npy), "path");
+  EXPECT_NULL(tern_npy_open("x.npy", nullptr), "out");
+  EXPECT_NULL(tern_npy_get_view(nullptr, &view), "npy");
+  EXPECT_NULL(tern_save_npy(nullptr, &x, nullptr, nullptr), "path");
+  EXPECT_NULL(tern_save_npy("x.npy", nullptr, nullptr, nullptr), "tensor");
+  EXPECT_NULL(tern_save_quantized(nullptr, q, nullptr, nullptr), "path");
+  EXPECT_NULL(tern_save_quantized("x.npz", nullptr, nullptr, nullptr), "quantized");
+  EXPECT_NULL(tern_load_quantized(nullptr, "x.npz", &made), "context");
+  EXPECT_NULL(tern_load_quantized(c, nullptr, &made), "path");
+  EXPECT_NULL(tern_load_quantized(c, "x.npz", nullptr), "out");
+#undef EXPECT_NULL
+}
+
+}  // namespace
+}  // namespace tern::c_test

@@ -1,0 +1,148 @@
+// Uses every part of the C ABI from C11: proof that the header is C and that the shared library exports its names.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tern/tern_c.h>
+
+_Static_assert(sizeof(tern_status) == 4, "enums are 32 bits wide on both sides of the ABI");
+_Static_assert(sizeof(tern_format) == 4, "also those with a negative value");
+_Static_assert(sizeof(tern_device_id) == 8, "two 32-bit words");
+
+static int failures = 0;
+
+static void check(int holds, int line, const char* what) {
+  if (holds) return;
+  printf("line %d: %s; %s\n", line, what, tern_last_error()->text);
+  ++failures;
+}
+#define CHECK(condition) check((condition) ? 1 : 0, __LINE__, #condition)
+
+enum { kRows = 5, kColumns = 37, kCodeBytes = 10 };
+static float weights[kRows * kColumns];
+
+static tern_tensor_view view_of(void* data, tern_dtype dtype, int64_t rows, int64_t columns) {
+  tern_tensor_view view = TERN_TENSOR_VIEW_INIT;
+  view.data = data;
+  view.dtype = dtype;
+  view.rank = 2;
+  view.shape[0] = rows;
+  view.shape[1] = columns;
+  return view;
+}
+
+static void words(void) {
+  tern_scheme scheme = TERN_SCHEME_ABSMEAN;
+  CHECK(strcmp(tern_version(), TERN_VERSION) == 0);
+  CHECK(strcmp(tern_status_name(TERN_QUALITY_BELOW_LIMIT), "quality_below_limit") == 0);
+  CHECK(tern_scheme_parse("mse", &scheme) == TERN_OK && scheme == TERN_SCHEME_MSE);
+  CHECK(tern_scheme_parse("best", &scheme) == TERN_INVALID_ARGUMENT);
+  CHECK(strstr(tern_last_error()->message, "best") != NULL);
+}
+
+static void machine(const tern_context* context) {
+  tern_inventory* inventory = NULL;
+  const tern_device_info* cpu = NULL;
+  tern_kernel_list* kernels = NULL;
+  const tern_kernel_info* kernel = NULL;
+  size_t count = 0;
+  CHECK(tern_inventory_create(&inventory) == TERN_OK);
+  CHECK(tern_inventory_device_count(inventory, &count) == TERN_OK && count >= 1);
+  CHECK(tern_inventory_device(inventory, 0, &cpu) == TERN_OK && cpu->id.kind == TERN_DEVICE_CPU);
+  tern_inventory_destroy(inventory);
+  CHECK(tern_kernel_list_create(context, &kernels) == TERN_OK);
+  CHECK(tern_kernel_list_count(kernels, &count) == TERN_OK && count >= 2);
+  CHECK(tern_kernel_list_get(kernels, count - 1, &kernel) == TERN_OK && kernel->in_build == 1);
+  CHECK(tern_kernel_list_get(kernels, count, &kernel) == TERN_INVALID_ARGUMENT && kernel == NULL);
+  tern_kernel_list_destroy(kernels);
+}
+
+// A plan over the caller's own buffers writes what tern_quantize() wrote.
+static void plan_agrees(const tern_context* context, const tern_quantized_info* info) {
+  static uint8_t codes[kRows * kCodeBytes];
+  static float scales[kRows];
+  tern_ternary_quantize_problem problem = TERN_TERNARY_QUANTIZE_PROBLEM_INIT;
+  tern_ternary_quantize_args args = TERN_TERNARY_QUANTIZE_ARGS_INIT;
+  tern_ternary_quantize_plan* plan = NULL;
+  const tern_plan_info* chosen = NULL;
+  const tern_stream* stream = NULL;
+  size_t bytes = 0;
+  problem.rows = kRows;
+  problem.k = kColumns;
+  problem.granularity.kind = TERN_GRANULARITY_ROW;
+  args.x = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
+  args.codes = view_of(codes, TERN_DTYPE_U8, kRows, kCodeBytes);
+  args.scales = view_of(scales, TERN_DTYPE_F32, kRows, 1);
+  CHECK(tern_ternary_quantize_select(context, &problem, NULL, &plan) == TERN_OK);
+  CHECK(tern_ternary_quantize_plan_can_implement(plan, &args) == TERN_OK);
+  CHECK(tern_ternary_quantize_plan_workspace_bytes(plan, &bytes) == TERN_OK);
+  CHECK(tern_ternary_quantize_plan_get_info(plan, &chosen) == TERN_OK && strcmp(chosen->kernel, info->kernel) == 0);
+  CHECK(tern_context_stream(context, &stream) == TERN_OK);
+  void* workspace = aligned_alloc(64, (bytes / 64 + 1) * 64);
+  CHECK(tern_ternary_quantize_plan_run(plan, stream, workspace, bytes, &args) == TERN_OK);
+  CHECK(info->codes_bytes == sizeof(codes) && memcmp(codes, info->codes.data, sizeof(codes)) == 0);
+  CHECK(info->scale_count == kRows && memcmp(scales, info->scales.data, sizeof(scales)) == 0);
+  free(workspace);
+  tern_ternary_quantize_plan_destroy(plan);
+}
+
+// Each restored value is +-scale or 0.
+static void there_and_back(const tern_context* context, tern_quantized** quantized) {
+  tern_tensor_view x = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
+  tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
+  const tern_quantized_info* info = NULL;
+  tern_tensor* restored = NULL;
+  tern_tensor_view y = TERN_TENSOR_VIEW_INIT;
+  options.granularity.kind = TERN_GRANULARITY_ROW;
+  CHECK(tern_quantize(context, &x, &options, quantized) == TERN_OK);
+  CHECK(tern_validate(*quantized) == TERN_OK);
+  CHECK(tern_quantized_get_info(*quantized, &info) == TERN_OK);
+  CHECK(tern_dequantize(context, *quantized, TERN_DTYPE_F32, &restored) == TERN_OK);
+  CHECK(tern_tensor_get_view(restored, &y) == TERN_OK);
+  if (failures != 0) return;
+  plan_agrees(context, info);
+  for (int i = 0; i < kRows * kColumns; ++i) {
+    const float value = ((const float*)y.data)[i], scale = ((const float*)info->scales.data)[i / kColumns];
+    CHECK(value == 0 || fabsf(value) == scale);
+  }
+  tern_tensor_destroy(restored);
+}
+
+static void files(const tern_context* context, const tern_quantized* quantized, const char* folder) {
+  char path[4096];
+  tern_quantized* loaded = NULL;
+  uint64_t before = 0, after = 1;
+  snprintf(path, sizeof(path), "%s/c_header.npz", folder);
+  CHECK(tern_save_quantized(path, quantized, NULL, NULL) == TERN_OK);
+  CHECK(tern_load_quantized(context, path, &loaded) == TERN_OK);
+  CHECK(tern_quantized_checksum(quantized, &before) == TERN_OK);
+  CHECK(tern_quantized_checksum(loaded, &after) == TERN_OK && after == before);
+  tern_quantized_destroy(loaded);
+  remove(path);
+
+  tern_tensor_view x = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
+  tern_tensor_view mapped = TERN_TENSOR_VIEW_INIT;
+  tern_npy* npy = NULL;
+  snprintf(path, sizeof(path), "%s/c_header.npy", folder);
+  CHECK(tern_save_npy(path, &x, NULL, NULL) == TERN_OK);
+  CHECK(tern_npy_open(path, &npy) == TERN_OK);
+  CHECK(tern_npy_get_view(npy, &mapped) == TERN_OK && memcmp(mapped.data, weights, sizeof(weights)) == 0);
+  tern_npy_close(npy);
+  remove(path);
+}
+
+int main(int argc, char** argv) {
+  tern_context* context = NULL;
+  tern_quantized* quantized = NULL;
+  for (int i = 0; i < kRows * kColumns; ++i) weights[i] = (float)(i * 37 % 201 - 100) / 64;
+  words();
+  CHECK(tern_context_open(NULL, &context) == TERN_OK);
+  machine(context);
+  there_and_back(context, &quantized);
+  files(context, quantized, argc > 1 ? argv[1] : ".");
+  tern_quantized_destroy(quantized);
+  tern_context_close(context);
+  printf("%d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}
