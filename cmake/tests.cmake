@@ -20,6 +20,9 @@ endfunction()
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      ${PROJECT_SOURCE_DIR}/src/test.cpp ${PROJECT_SOURCE_DIR}/src/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/*_test.cpp)
+if(NOT TARGET tern_lab)
+  list(FILTER test_sources EXCLUDE REGEX "^src/lab/")
+endif()
 set(test_folders)
 foreach(source IN LISTS test_sources)
   cmake_path(GET source PARENT_PATH folder)

@@ -1,0 +1,183 @@
+// tern bench: how fast kernels are, as a share of what this machine can do at best.
+#include "lab/bench.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "arguments.h"
+#include "json.h"
+#include "log.h"
+#include "progress_bar.h"
+#include "table.h"
+#include "units.h"
+
+namespace tern::cli {
+namespace {
+
+struct BenchArguments {
+  std::string op;
+  std::string shape;
+  std::optional<std::int64_t> m;
+  SchemeArguments scheme;
+  std::string dtype = "f32";
+  std::string threads;
+  std::string kernel;
+  bool all_kernels = false;
+  bool cold = false;
+  bool warm = false;
+  std::optional<int> repetitions;
+  OutputArguments output;
+};
+
+Result<std::vector<int>> parse_thread_counts(const std::string& text) {
+  std::vector<int> counts;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    int count = 0;
+    const auto [rest, failure] = std::from_chars(at, end, count);
+    const bool last = rest == end;
+    if (failure != std::errc() || count < 1 || (!last && (*rest != ',' || rest + 1 == end)))
+      return Error{Code::invalid_argument, fmt::format("'{}' is not a list of thread counts, as in 1,2", text),
+                   "--threads"};
+    counts.push_back(count);
+    at = last ? end : rest + 1;
+  }
+  return counts;
+}
+
+Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
+  lab::BenchRequest request;
+  request.op = arguments.op;
+  if (!arguments.shape.empty()) {
+    const Result<RowsAndColumns> shape = parse_rows_and_columns(arguments.shape);
+    if (!shape.ok()) return shape.error();
+    if (shape->rows == 0 || shape->columns == 0)
+      return Error{Code::invalid_argument, fmt::format("{} leaves nothing to measure", arguments.shape), "--shape"};
+    request.rows = shape->rows;
+    request.k = shape->columns;
+  }
+  request.m = arguments.m;
+  const Result<SchemeWords> words = parse(arguments.scheme);
+  if (!words.ok()) return words.error();
+  request.scheme = words->scheme;
+  request.granularity = words->granularity;
+  request.format = words->format;
+  const Result<DType> dtype = parse_dtype(arguments.dtype);
+  if (!dtype.ok()) return dtype.error();
+  request.dtype = *dtype;
+  Result<std::vector<int>> threads = parse_thread_counts(arguments.threads);
+  if (!threads.ok()) return threads.error();
+  request.threads = *std::move(threads);
+  request.kernel = arguments.kernel;
+  request.all_kernels = arguments.all_kernels;
+  request.weights = arguments.warm ? lab::Weights::warm : lab::Weights::cold;
+  if (arguments.repetitions && *arguments.repetitions < 1)
+    return Error{Code::invalid_argument, fmt::format("{} repetitions measure nothing", *arguments.repetitions),
+                 "--repetitions"};
+  request.repetitions = arguments.repetitions.value_or(0);
+  return request;
+}
+
+// "rows 65536, cols 4096, dtype f32, ..."
+std::string problem_text(const Json& problem) {
+  std::vector<std::string> facts;
+  for (const auto& [key, value] : problem.items())
+    facts.push_back(fmt::format("{} {}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+  return fmt::format("{}", fmt::join(facts, ", "));
+}
+
+// Full at the limit; what beats the limit (data in the caches) looks full, too.
+std::string bar(double share) {
+  constexpr double kColumns = 20;
+  return std::string(static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kColumns + 0.5), '#');
+}
+
+void print_text(const lab::BenchReport& report) {
+  const lab::Record& first = report.records.front();
+  fmt::print("{} on {} ({})\n{}\n\n", first.op, first.device, report.machine.name, problem_text(first.problem));
+  const auto with_baseline =
+      std::ranges::find_if(report.records, [](const lab::Record& r) { return !r.baselines.empty(); });
+  const bool compared = with_baseline != report.records.end();
+  std::vector<std::string> header = {"KERNEL", "THREADS", "WEIGHTS", "MEDIAN", "GB/s", "LIMIT", "SHARE"};
+  if (compared) header.emplace_back("SPEEDUP");
+  header.emplace_back("");
+  Table table(header);
+  for (std::size_t column = 1; column + 1 < header.size(); ++column) table.align(column, Table::Align::right);
+  for (const lab::Record& r : report.records) {
+    std::vector<std::string> cells = {r.kernel,
+                                      fmt::format("{}", r.threads),
+                                      std::string(name(r.weights)),
+                                      human_seconds(r.median_us / 1e6),
+                                      fmt::format("{:.2f}", r.gb_per_s),
+                                      fmt::format("{:.2f}", r.limit.value),
+                                      fmt::format("{:.1f} %", r.limit.share * 100)};
+    if (compared) cells.push_back(r.baselines.empty() ? "" : fmt::format("{:.1f}x", r.baselines.front().speedup));
+    cells.push_back(bar(r.limit.share));
+    table.add(std::move(cells));
+  }
+  fmt::print("{}\n", table.str());
+
+  std::string remarks =
+      fmt::format("The limit is this machine's {}, measured in turns with the kernel.", first.limit.name);
+  for (const lab::CalibratedLoop& loop : report.limits)
+    remarks +=
+        fmt::format(" With {} thread{} its fastest loop is {}.", loop.threads, loop.threads == 1 ? "" : "s", loop.loop);
+  if (compared) remarks += fmt::format(" The speedup is over {}.", with_baseline->baselines.front().name);
+  for (const std::string& note : first.notes) remarks += fmt::format(" Note: {}.", note);
+  for (const std::string& line : wrap(remarks, kPageColumns)) fmt::print("{}\n", line);
+}
+
+Result<int> run(const BenchArguments& arguments) {
+  const Result<lab::BenchRequest> request = to_request(arguments);
+  if (!request.ok()) return request.error();
+  ProgressBar progress;
+  const Result<lab::BenchReport> report = lab::bench(*request, [&progress](const std::string& what) {
+    log_line(what);
+    progress.phase(what);
+  });
+  progress.clear();
+  if (!report.ok()) return report.error();
+  if (arguments.output.json) {
+    print_json(lab::to_json(*report));
+  } else {
+    print_text(*report);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<BenchArguments>();
+  CLI::App* command = app.add_subcommand("bench", "Time kernels against what this machine can do at best");
+  command->add_option("op", arguments->op, fmt::format("{}", fmt::join(lab::bench_ops(), " or ")))
+      ->required()
+      ->type_name("OP");
+  command->add_option("--shape", arguments->shape, "Rows and columns; otherwise 65536x4096, a gigabyte of f32")
+      ->type_name("ROWSxCOLS");
+  command->add_option("--m", arguments->m, "Tokens, for ops that have them")->type_name("N");
+  add_scheme_arguments(*command, arguments->scheme);
+  command->add_option("--dtype", arguments->dtype, "Element type of the float side: f32 (default)")->type_name("NAME");
+  command->add_option("--threads", arguments->threads, "Thread counts, as in 1,2; otherwise all this process may use")
+      ->type_name("LIST");
+  auto* kernel = command->add_option("--kernel", arguments->kernel, "This kernel; otherwise the one selection picks");
+  kernel->type_name("NAME");
+  command->add_flag("--all-kernels", arguments->all_kernels, "Every kernel that takes the problem here")
+      ->excludes(kernel);
+  auto* cold = command->add_flag("--cold", arguments->cold, "Data that no cache holds (default)");
+  command->add_flag("--warm", arguments->warm, "Data that was just used")->excludes(cold);
+  command->add_option("--repetitions", arguments->repetitions, "Samples per kernel; otherwise 5 to 30, by its speed")
+      ->type_name("N");
+  add_output_arguments(*command, arguments->output);
+  add_examples(*command, {"tern bench ternary_quantize --all-kernels",
+                          "tern bench ternary_quantize --scheme absmax --granularity group:128 --threads 1,2",
+                          "tern bench ternary_quantize --shape 1x4096 --warm --threads 1",
+                          "tern bench ternary_dequantize --kernel ternary_dequantize.i2.x86_avx2 --json"});
+  on_run(*command, session, std::move(arguments), &run);
+}
+
+}  // namespace tern::cli

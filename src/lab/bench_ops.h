@@ -1,0 +1,21 @@
+// The ops that can be benched: each is a bench.cpp in its op's folder and one line here.
+#pragma once
+
+#include "lab/bench.h"
+
+namespace tern::lab {
+
+Result<OpCase> bench_ternary_quantize(const BenchRequest& request, const Context& context);
+Result<OpCase> bench_ternary_dequantize(const BenchRequest& request, const Context& context);
+
+struct OpBench {
+  std::string_view op;
+  Result<OpCase> (*make)(const BenchRequest& request, const Context& context);
+};
+
+inline constexpr OpBench kOpBenches[] = {
+    {"ternary_quantize", bench_ternary_quantize},
+    {"ternary_dequantize", bench_ternary_dequantize},
+};
+
+}  // namespace tern::lab

@@ -1,0 +1,206 @@
+// A small bench of every op: the fields of its records, its arithmetic, and the errors of a wrong request.
+#include "lab/bench.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace tern::lab {
+namespace {
+
+// Small enough for a test: the figures mean nothing, their shape does.
+BenchRequest tiny(std::string op) {
+  BenchRequest request;
+  request.op = std::move(op);
+  request.rows = 16;
+  request.k = 1024;
+  request.threads = {1};
+  request.repetitions = 2;
+  request.limit_bytes = std::size_t{1} << 18;
+  request.cold_bytes = std::size_t{1} << 18;
+  return request;
+}
+
+std::set<std::string> keys(const nlohmann::ordered_json& object) {
+  std::set<std::string> found;
+  for (const auto& [key, value] : object.items()) found.insert(key);
+  return found;
+}
+
+class EveryOp : public testing::TestWithParam<std::string_view> {};
+INSTANTIATE_TEST_SUITE_P(Bench, EveryOp, testing::ValuesIn(bench_ops()),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(EveryOp, ReportsTheFieldsOfTheContract) {
+  BenchRequest request = tiny(std::string(GetParam()));
+  request.threads = {1, 2};
+  const auto report = bench(request);
+  ASSERT_TRUE(report.ok()) << report.error().str();
+  const auto json = to_json(*report);
+  EXPECT_EQ(keys(json), (std::set<std::string>{"machine", "records"}));
+  EXPECT_EQ(keys(json["machine"]),
+            (std::set<std::string>{"device", "name", "architecture", "capabilities", "cores", "hardware_threads",
+                                   "usable_threads", "caches", "memory_bytes", "limits", "tern_version", "date"}));
+  ASSERT_EQ(json["records"].size(), 2U);
+  EXPECT_EQ(json["records"][0]["threads"], 1);
+  EXPECT_EQ(json["records"][1]["threads"], 2);
+  const auto& record = json["records"][0];
+  EXPECT_EQ(keys(record),
+            (std::set<std::string>{"op", "kernel", "device", "problem", "threads", "weights", "median_us", "p10_us",
+                                   "p90_us", "repetitions", "bytes", "gb_per_s", "gops", "limit", "baselines"}));
+  EXPECT_EQ(record["op"], GetParam());
+  EXPECT_EQ(record["device"], "cpu");
+  EXPECT_EQ(record["weights"], "cold");
+  EXPECT_EQ(record["repetitions"], 2);
+  EXPECT_EQ(record["problem"]["rows"], 16);
+  EXPECT_EQ(record["problem"]["cols"], 1024);
+  EXPECT_TRUE(record["gops"].is_null());
+  EXPECT_EQ(keys(record["limit"]), (std::set<std::string>{"name", "value", "share"}));
+  EXPECT_TRUE(record["baselines"].empty());
+}
+
+// 16 rows of 1024: 65536 bytes of f32, 4096 bytes of i2 (16384 of i8), and one scale a tensor, row or group.
+TEST_P(EveryOp, CountsInputOutputAndScales) {
+  BenchRequest request = tiny(std::string(GetParam()));
+  const auto bytes = [&] {
+    const auto report = bench(request);
+    EXPECT_TRUE(report.ok()) << report.error().str();
+    return report.ok() ? report->records.front().bytes : 0;
+  };
+  EXPECT_EQ(bytes(), 65536 + 4096 + 4);
+  request.granularity = Granularity::row();
+  EXPECT_EQ(bytes(), 65536 + 4096 + 16 * 4);
+  request.granularity = Granularity::group(100);  // eleven groups a row, the last one short
+  EXPECT_EQ(bytes(), 65536 + 4096 + 16 * 11 * 4);
+  request.format = Format::i8;
+  EXPECT_EQ(bytes(), 65536 + 16384 + 16 * 11 * 4);
+}
+
+TEST_P(EveryOp, RateAndShareFollowFromTheMedian) {
+  BenchRequest request = tiny(std::string(GetParam()));
+  request.repetitions = 1;  // with one sample the share is the plain ratio
+  request.weights = Weights::warm;
+  const auto report = bench(request);
+  ASSERT_TRUE(report.ok()) << report.error().str();
+  const Record& record = report->records.front();
+  EXPECT_EQ(record.weights, Weights::warm);
+  ASSERT_GT(record.median_us, 0);
+  EXPECT_DOUBLE_EQ(record.gb_per_s, static_cast<double>(record.bytes) / (record.median_us * 1e3));
+  EXPECT_DOUBLE_EQ(record.limit.share, record.gb_per_s / record.limit.value);
+  EXPECT_EQ(record.limit.name, GetParam() == "ternary_quantize" ? "streaming read" : "non-temporal write");
+}
+
+TEST_P(EveryOp, TimesExactlyTheKernelsThatWereAskedFor) {
+  BenchRequest request = tiny(std::string(GetParam()));
+  request.all_kernels = true;
+  std::vector<std::string> told;
+  const auto all = bench(request, [&](const std::string& what) { told.push_back(what); });
+  ASSERT_TRUE(all.ok()) << all.error().str();
+  const auto context = Context::open(DeviceId{});
+  ASSERT_TRUE(context.ok());
+  const auto listed = kernels(*context);
+  ASSERT_TRUE(listed.ok());
+  std::vector<std::string> expected, timed;
+  for (const KernelDescription& kernel : *listed)
+    if (kernel.op == GetParam() && kernel.format == "i2" && kernel.refused.empty()) expected.push_back(kernel.name);
+  for (const Record& record : all->records) timed.push_back(record.kernel);
+  EXPECT_EQ(timed, expected);
+  EXPECT_GT(timed.size(), 1U);
+  EXPECT_EQ(told.size(), 1 + timed.size());  // the weights, then each kernel
+
+  request.all_kernels = false;
+  for (const std::string& kernel : expected) {
+    request.kernel = kernel;
+    const auto one = bench(request);
+    ASSERT_TRUE(one.ok()) << one.error().str();
+    ASSERT_EQ(one->records.size(), 1U);
+    EXPECT_EQ(one->records.front().kernel, kernel);
+  }
+}
+
+TEST_P(EveryOp, ComparesWithTheReferenceThatRanToo) {
+  BenchRequest request = tiny(std::string(GetParam()));
+  request.all_kernels = true;
+  request.threads = {1, 2};
+  const auto report = bench(request);
+  ASSERT_TRUE(report.ok()) << report.error().str();
+  int references = 0;
+  for (const Record& record : report->records) {
+    if (record.kernel.ends_with(".reference")) {
+      EXPECT_TRUE(record.baselines.empty());
+      ++references;
+      continue;
+    }
+    ASSERT_EQ(record.baselines.size(), 1U) << record.kernel;
+    const Record::Baseline& baseline = record.baselines.front();
+    EXPECT_TRUE(baseline.name.ends_with(".reference")) << baseline.name;
+    EXPECT_DOUBLE_EQ(baseline.speedup, baseline.median_us / record.median_us);
+  }
+  EXPECT_EQ(references, 2);
+}
+
+TEST_P(EveryOp, RefusesAWrongRequestByName) {
+  const auto refused = [](const BenchRequest& request, std::string_view part) {
+    const auto report = bench(request);
+    ASSERT_FALSE(report.ok()) << part;
+    EXPECT_NE(report.error().message.find(part), std::string::npos) << report.error().str();
+  };
+  const BenchRequest right = tiny(std::string(GetParam()));
+  BenchRequest request = right;
+  request.kernel = "ternary_quantize.i2.abacus";
+  refused(request, "ternary_quantize.i2.abacus");
+  refused(request, right.op + ".i2.reference");  // the known ones
+  request.kernel = right.op + ".s2.reference";   // known, but it does not take trits
+  refused(request, "s2");
+  request.kernel = right.op + ".i2.reference";
+  request.all_kernels = true;
+  refused(request, "not both");
+  request = right;
+  request.m = 4;
+  refused(request, "has no m (it was given 4)");
+  request = right;
+  request.threads = {1, 0};
+  refused(request, "0 threads");
+  request = right;
+  request.k = 0;
+  refused(request, "16x0");
+  request = right;
+  request.granularity = Granularity::group(-3);
+  refused(request, "-3");
+  request = right;
+  request.dtype = DType::f64;
+  refused(request, "f64");
+  request = right;
+  request.scheme = Scheme::int2;
+  request.format = Format::i2;
+  refused(request, "int2");
+}
+
+TEST(Bench, RefusesAnUnknownOpAndListsTheKnownOnes) {
+  const auto report = bench(tiny("ternary_guess"));
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.code(), Code::invalid_argument);
+  EXPECT_NE(report.error().message.find("'ternary_guess'"), std::string::npos) << report.error().str();
+  EXPECT_NE(report.error().message.find("ternary_quantize, ternary_dequantize"), std::string::npos);
+}
+
+TEST(Bench, RefusesWhatDoesNotFitTheMemory) {
+  BenchRequest request = tiny("ternary_quantize");
+  request.rows = std::int64_t{1} << 40;
+  const auto report = bench(request);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.code(), Code::insufficient_memory) << report.error().str();
+}
+
+TEST(Bench, WritesOperationsAndNotesWhereThereAreAny) {
+  Record record;
+  record.gops = 2.5;
+  record.notes = {"memory is short"};
+  const auto json = to_json({.machine = {}, .limits = {}, .date = "", .records = {record}})["records"][0];
+  EXPECT_EQ(json["gops"], 2.5);
+  EXPECT_EQ(json["notes"][0], "memory is short");
+}
+
+}  // namespace
+}  // namespace tern::lab

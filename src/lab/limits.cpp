@@ -1,0 +1,93 @@
+// Times the bandwidth loops on the pool the kernels use, and remembers the fastest for each thread count.
+#include "lab/limits.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "device/isa.h"
+
+namespace tern::lab {
+
+std::string_view name(Limit limit) { return limit == Limit::streaming_read ? "streaming read" : "non-temporal write"; }
+
+Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t bytes) {
+  if (bytes < kLoopMultipleBytes)
+    return error(Code::invalid_argument, "limits", "a buffer of {} bytes is too small; {} is the least", bytes,
+                 kLoopMultipleBytes);
+  Limits limits;
+  const auto whole = static_cast<std::int64_t>(round_up(bytes, kLoopMultipleBytes));
+  TERN_ASSIGN(buffer, Tensor::allocate(std::move(memory), DType::u8, {whole}, "limits"));
+  limits.buffer_ = std::move(buffer);
+  // The hardware's limit, whatever TERN_MAX_ISA allows the kernels.
+  const Capabilities all = detect_cpu_capabilities();
+  limits.read_loops_ = read_loops(all);
+  limits.write_loops_ = write_loops(all);
+  std::memset(limits.buffer_.data(), 0, limits.buffer_.bytes());  // pages exist before the first pass
+  return limits;
+}
+
+double Limits::pass(Limit limit, std::size_t loop, const Threads& threads, Window window) {
+  const auto slots = static_cast<std::size_t>(threads.count());
+  const std::size_t units = window.bytes / kLoopMultipleBytes;
+  auto* base = static_cast<std::byte*>(buffer_.data()) + window.offset_bytes;
+  if (limit == Limit::non_temporal_write) ++word_;
+  std::atomic<std::uint64_t> found{0};
+
+  const auto start = std::chrono::steady_clock::now();
+  threads.run(threads.count(), [&](int slot) {
+    const std::size_t begin = units * static_cast<std::size_t>(slot) / slots * kLoopMultipleBytes;
+    const std::size_t end = units * (static_cast<std::size_t>(slot) + 1) / slots * kLoopMultipleBytes;
+    if (limit == Limit::streaming_read)
+      found |= read_loops_[loop].run(base + begin, end - begin);
+    else
+      write_loops_[loop].run(base + begin, end - begin, word_);
+  });
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  read_result_ |= found;
+  return static_cast<double>(units * kLoopMultipleBytes) / 1e9 / elapsed.count();
+}
+
+// Every loop over quarters of the buffer in turn, so that none reads what the one before it left in the caches; then
+// the best few over all of it.
+std::size_t Limits::calibrate(Limit limit, const Threads& threads) {
+  constexpr std::size_t kRounds = 2, kFinalists = 3, kQuarters = 4;
+  const std::size_t loops = limit == Limit::streaming_read ? read_loops_.size() : write_loops_.size();
+  const std::size_t quarter_bytes = buffer_.bytes() / kQuarters / kLoopMultipleBytes * kLoopMultipleBytes;
+  struct Candidate {
+    std::size_t loop = 0;
+    double gb_per_s = 0;
+  };
+  std::vector<Candidate> candidates(loops);
+  for (std::size_t loop = 0; loop < loops; ++loop) candidates[loop].loop = loop;
+  if (quarter_bytes != 0) {
+    std::size_t turn = 0;
+    for (std::size_t round = 0; round < kRounds; ++round)
+      for (Candidate& c : candidates) {
+        const Window window{turn++ % kQuarters * quarter_bytes, quarter_bytes};
+        c.gb_per_s = std::max(c.gb_per_s, pass(limit, c.loop, threads, window));
+      }
+    std::ranges::stable_sort(candidates, std::ranges::greater{}, &Candidate::gb_per_s);
+    candidates.resize(std::min(kFinalists, candidates.size()));
+  }
+  for (Candidate& c : candidates) c.gb_per_s = 0;
+  for (std::size_t round = 0; round < kRounds; ++round)
+    for (Candidate& c : candidates)
+      c.gb_per_s = std::max(c.gb_per_s, pass(limit, c.loop, threads, {0, buffer_.bytes()}));
+  const auto best = std::ranges::max_element(candidates, {}, &Candidate::gb_per_s);
+  const auto loop_name = limit == Limit::streaming_read ? read_loops_[best->loop].name : write_loops_[best->loop].name;
+  calibrated_.push_back({limit, threads.count(), std::string(loop_name), best->gb_per_s});
+  return best->loop;
+}
+
+double Limits::measure(Limit limit, const Threads& threads) {
+  const std::pair key{limit, threads.count()};
+  auto found = fastest_.find(key);
+  if (found == fastest_.end()) found = fastest_.emplace(key, calibrate(limit, threads)).first;
+  return pass(limit, found->second, threads, {0, buffer_.bytes()});
+}
+
+}  // namespace tern::lab

@@ -1,0 +1,67 @@
+// What this machine can do at best, measured: the denominators of every share that a bench prints.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "device/threads.h"
+#include "lab/limits_loops.h"
+#include "tern/status.h"
+#include "tern/tensor.h"
+
+namespace tern::lab {
+
+enum class Limit : std::uint8_t {
+  streaming_read,      // GB/s of reading memory that no cache holds
+  non_temporal_write,  // GB/s of writing memory past the caches
+};
+
+std::string_view name(Limit);  // "streaming read"
+
+// The loop that was the fastest for one limit and thread count.
+struct CalibratedLoop {
+  Limit limit = Limit::streaming_read;
+  int threads = 1;
+  std::string loop;
+  double gb_per_s = 0;  // its best pass during calibration
+};
+
+// The limits of one machine. Measures over one buffer, which no caller sees.
+class Limits {
+ public:
+  static constexpr std::size_t kDefaultBytes = std::size_t{1} << 30;
+
+  static Result<Limits> make(std::shared_ptr<MemoryResource> memory, std::size_t bytes = kDefaultBytes);
+
+  // One pass over the buffer on all threads of the pool: GB/s. The first pass of each limit and thread count is
+  // preceded by the search for its fastest loop (about a second).
+  double measure(Limit limit, const Threads& threads);
+
+  [[nodiscard]] const std::vector<CalibratedLoop>& calibrated() const { return calibrated_; }
+
+  // The buffer, so that a test can see that a pass wrote it; the word that the last writing pass wrote.
+  [[nodiscard]] std::span<const std::uint64_t> words() const { return buffer_.as<const std::uint64_t>(); }
+  [[nodiscard]] std::uint64_t last_word() const { return word_; }
+
+ private:
+  struct Window {
+    std::size_t offset_bytes = 0;
+    std::size_t bytes = 0;
+  };
+  double pass(Limit limit, std::size_t loop, const Threads& threads, Window window);
+  std::size_t calibrate(Limit limit, const Threads& threads);
+
+  Tensor buffer_;
+  std::vector<ReadLoop> read_loops_;
+  std::vector<WriteLoop> write_loops_;
+  std::map<std::pair<Limit, int>, std::size_t> fastest_;
+  std::vector<CalibratedLoop> calibrated_;
+  std::uint64_t word_ = 0;
+  std::uint64_t read_result_ = 0;  // keeps the reads alive
+};
+
+}  // namespace tern::lab

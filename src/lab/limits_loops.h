@@ -1,0 +1,31 @@
+// The candidate loops for the bandwidth limits of this processor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tern/device.h"
+
+namespace tern::lab {
+
+// What one loop step of one stream covers; with four streams the stretches must also be whole steps.
+inline constexpr std::size_t kLoopStepBytes = 256;
+inline constexpr std::size_t kLoopMultipleBytes = 4 * kLoopStepBytes;
+
+// Both take a 64-byte aligned pointer and a multiple of kLoopMultipleBytes.
+struct ReadLoop {
+  std::string_view name;
+  std::uint64_t (*run)(const std::byte* data, std::size_t bytes);  // the bitwise or of all 64-bit words
+};
+struct WriteLoop {
+  std::string_view name;
+  void (*run)(std::byte* data, std::size_t bytes, std::uint64_t word);  // every 64-bit word becomes `word`
+};
+
+// Those that a processor with these capabilities can run, narrow vectors first.
+std::vector<ReadLoop> read_loops(Capabilities capabilities);
+std::vector<WriteLoop> write_loops(Capabilities capabilities);
+
+}  // namespace tern::lab

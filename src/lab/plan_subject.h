@@ -1,0 +1,39 @@
+// Any op's plan as a subject of the bench: selected, with its workspace and the arguments of every copy.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lab/bench.h"
+#include "tern/plan.h"
+#include "tern/tensor.h"
+
+namespace tern::lab {
+
+// `buffers` owns what the arguments point to, for as long as the subject lives.
+template <class Op>
+Result<Subject> plan_subject(const Context& context, const typename Op::Problem& problem, const Preference& preference,
+                             std::vector<typename Op::Args> args, std::shared_ptr<const void> buffers) {
+  auto plan = Plan<Op>::select(context, problem, preference);
+  if (!plan.ok()) return std::move(plan).error();
+  auto workspace = Tensor::allocate(context.memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())},
+                                    "bench workspace");
+  if (!workspace.ok()) return std::move(workspace).error();
+  struct State {
+    Context context;
+    Plan<Op> plan;
+    Tensor workspace;
+    std::vector<typename Op::Args> args;
+    std::shared_ptr<const void> buffers;
+  };
+  auto state = std::make_shared<const State>(
+      State{context, *std::move(plan), *std::move(workspace), std::move(args), std::move(buffers)});
+  return Subject{.kernel = state->plan.id().kernel, .run = [state](std::int64_t turn) {
+                   const auto copy = static_cast<std::size_t>(turn) % state->args.size();
+                   const Workspace scratch = state->workspace.template as<std::byte>();
+                   return state->plan.run(state->context.stream(), scratch, state->args[copy]);
+                 }};
+}
+
+}  // namespace tern::lab

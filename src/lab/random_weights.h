@@ -1,0 +1,15 @@
+// Made-up weights: bell-shaped, of a network's size, the same for every thread count, at memory speed.
+#pragma once
+
+#include <cstdint>
+
+#include "device/threads.h"
+
+namespace tern::lab {
+
+// Element i is a function of (seed, i) alone: mean 0, standard deviation 0.02, |x| < 0.07.
+float random_weight(std::uint64_t seed, std::int64_t index);
+
+void fill_random_weights(const Threads& threads, std::uint64_t seed, float* data, std::int64_t count);
+
+}  // namespace tern::lab
