@@ -66,9 +66,9 @@ void print_as_text(const Report& r) {
   facts.add({"size", fmt::format("{} -> {}", human_bytes(r.quantized_bytes()), human_bytes(r.tensor.bytes()))});
   facts.add({"kernel", fmt::format("{} on {}, {}", r.kernel, name(r.context.device().id),
                                    counted(r.context.threads(), "thread"))});
-  facts.add(
-      {"time", fmt::format("{} dequantizing ({}), {} reading, {} writing", human_seconds(r.dequantizing),
-                           gigabytes_per_second(r.gb_per_s()), human_seconds(r.reading), human_seconds(r.writing))});
+  facts.add({"time",
+             fmt::format("{} reading, {} dequantizing ({}), {} writing", human_seconds(r.reading),
+                         human_seconds(r.dequantizing), gigabytes_per_second(r.gb_per_s()), human_seconds(r.writing))});
   fmt::print("{}", facts.str());
 }
 

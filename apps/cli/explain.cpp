@@ -114,7 +114,7 @@ void print_as_json(const Context& context, const std::string& op, const Problem&
 
 void print_as_text(const Context& context, const std::string& op, const Problem& p, const Decision& decision) {
   const Explanation& e = decision.explanation;
-  fmt::print("{} of {} x {} {}, {} by {} to {}, on {} with {}\n\n", op, p.shape.rows, p.shape.columns, name(p.dtype),
+  fmt::print("{} of {} x {} {}, {} by {}, {}, on {} with {}\n\n", op, p.shape.rows, p.shape.columns, name(p.dtype),
              name(p.words.scheme), name(p.words.granularity), name(p.words.format), name(context.device().id),
              counted(context.threads(), "thread"));
   Table facts({}, 2);
@@ -130,7 +130,7 @@ void print_as_text(const Context& context, const std::string& op, const Problem&
   fmt::print("{}", facts.str());
   Table rejections({}, 2);
   for (const Rejection& r : e.rejections) rejections.add({r.kernel, r.reason});
-  if (!rejections.empty()) fmt::print("\nRefused, best first:\n{}", rejections.str());
+  if (!rejections.empty()) fmt::print("\nNot chosen:\n{}", rejections.str());
   Table notes({}, 2);
   for (const std::string& note : e.notes) notes.add({"-", note});
   if (!notes.empty()) fmt::print("\nNotes:\n{}", notes.str());

@@ -105,11 +105,11 @@ void print_as_text(const Report& r) {
   facts.add({"zeros", fmt::format("{:.1f} %", quality.zero_fraction * 100)});
   facts.add({"kernel", fmt::format("{} on {}, {}", q.kernel, name(r.context.device().id),
                                    counted(r.context.threads(), "thread"))});
-  facts.add({"time", fmt::format("{} quantizing ({}){}, {} measuring, {} writing", human_seconds(r.seconds.quantizing),
-                                 gigabytes_per_second(r.gb_per_s()),
-                                 r.seconds.reading ? fmt::format(", {} reading", human_seconds(*r.seconds.reading))
-                                                   : std::string(" with reading"),
-                                 human_seconds(r.seconds.measuring), human_seconds(r.seconds.writing))});
+  std::string time = r.seconds.reading ? human_seconds(*r.seconds.reading) + " reading, " : "";
+  time += fmt::format("{} {} ({}), ", human_seconds(r.seconds.quantizing),
+                      r.seconds.reading ? "quantizing" : "reading and quantizing", gigabytes_per_second(r.gb_per_s()));
+  time += fmt::format("{} measuring, {} writing", human_seconds(r.seconds.measuring), human_seconds(r.seconds.writing));
+  facts.add({"time", time});
   fmt::print("{}", facts.str());
 }
 
