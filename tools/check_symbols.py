@@ -63,6 +63,8 @@ def main():
     objects = list(options.object)
     if options.objects:
         objects += [options.objects / name for name in isa_objects(options.objects)]
+        if not objects:
+            return report("check_symbols", [f"{options.objects} compiles no kernel file"], "")
     problems = [problem for path in objects for problem in object_problems(path)]
     if options.library:
         problems += library_problems(options.library)
