@@ -1,4 +1,4 @@
-# What the build needs from the system. Headers only: fmt, nlohmann-json, xxhash. Linked: pthreadpool, hwloc (optional).
+# What the build needs from the system. Compiled in: fmt. Headers only: nlohmann-json, xxhash. Linked: hwloc (optional).
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -11,10 +11,6 @@ endfunction()
 
 find_path(TERN_XXHASH_INCLUDE xxhash.h)
 tern_require(TERN_XXHASH_INCLUDE "xxhash.h" libxxhash-dev)
-find_path(TERN_PTHREADPOOL_INCLUDE pthreadpool.h)
-find_library(TERN_PTHREADPOOL_LIBRARY pthreadpool)
-tern_require(TERN_PTHREADPOOL_INCLUDE "pthreadpool.h" libpthreadpool-dev)
-tern_require(TERN_PTHREADPOOL_LIBRARY "pthreadpool" libpthreadpool-dev)
 
 set(TERN_HAVE_HWLOC 0)
 if(TERN_HWLOC)

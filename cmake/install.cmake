@@ -6,7 +6,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tern ${PROJECT_BINARY_DIR}/generated/tern
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
-# Two export sets, because only the archive asks its user for pthreadpool and hwloc.
+# Two export sets, because only the archive asks its user for hwloc.
 install(TARGETS tern EXPORT ternSharedTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tern_static EXPORT ternStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(set ternSharedTargets ternStaticTargets)

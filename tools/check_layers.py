@@ -25,7 +25,7 @@ SEES_ONLY = {
     "examples": {"include/tern", "examples"},
 }
 # Third-party headers with one home, so that the library behind them can be changed there.
-ONE_HOME = {"pthreadpool.h": "src/device/threads.cpp", "hwloc.h": "src/device/topology.cpp"}
+ONE_HOME = {"hwloc.h": "src/device/topology.cpp"}
 GENERATED = {"build_config.h": "src/base", "tern/version.h": "include/tern"}
 ISA_HEADERS = {"cstdint", "cstddef", "immintrin.h", "smmintrin.h", "tmmintrin.h", "emmintrin.h", "xmmintrin.h",
                "nmmintrin.h", "pmmintrin.h", "arm_neon.h", "arm_sve.h", "arm_acle.h"}

@@ -92,7 +92,7 @@ class Layers(Tree):
         self.refuses("src/plan/plan.cpp", '// P.\nauto x = std::getenv("TERN_X");\n', "only src/base/options.cpp")
 
     def test_library_with_one_home(self):
-        self.refuses("src/plan/plan.cpp", "// P.\n#include <pthreadpool.h>\n", "only by src/device/threads.cpp")
+        self.refuses("src/plan/plan.cpp", "// P.\n#include <hwloc.h>\n", "only by src/device/topology.cpp")
 
 
 class FileLength(Tree):
