@@ -9,6 +9,17 @@
 
 namespace tern {
 
+// "a, b, c", as error messages list what is known.
+template <class Words>
+std::string listed(const Words& words) {
+  std::string text;
+  for (const auto& word : words) {
+    if (!text.empty()) text += ", ";
+    text += word;
+  }
+  return text;
+}
+
 template <class Enum, std::size_t N>
 using WordTable = std::array<std::pair<Enum, std::string_view>, N>;
 
@@ -21,13 +32,12 @@ std::string_view word_of(const WordTable<Enum, N>& table, Enum value) {
 
 template <class Enum, std::size_t N>
 Result<Enum> parse_word(const WordTable<Enum, N>& table, std::string_view kind, std::string_view text) {
-  std::string known;
-  for (const auto& [value, word] : table) {
-    if (word == text) return value;
-    known += known.empty() ? "" : ", ";
-    known += word;
+  std::array<std::string_view, N> known;
+  for (std::size_t i = 0; i < N; ++i) {
+    if (table[i].second == text) return table[i].first;
+    known[i] = table[i].second;
   }
-  return error(Code::invalid_argument, kind, "'{}' is not one of {}", text, known);
+  return error(Code::invalid_argument, kind, "'{}' is not one of {}", text, listed(known));
 }
 
 }  // namespace tern

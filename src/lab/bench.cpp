@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/errors.h"
+#include "base/words.h"
 #include "lab/bench_ops.h"
 #include "lab/measure.h"
 #include "plan/context_state.h"
@@ -26,7 +27,7 @@ Result<const OpBench*> find_op(std::string_view op) {
   for (const OpBench& entry : kOpBenches)
     if (entry.op == op) return &entry;
   return error(Code::invalid_argument, kWhere, "'{}' is not an op with a bench; known are {}", op,
-               fmt::join(bench_ops(), ", "));
+               listed(bench_ops()));
 }
 
 Result<std::vector<Context>> open_contexts(const std::vector<int>& threads) {
@@ -47,14 +48,14 @@ Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, cons
   if (request.kernel.empty() && !request.all_kernels) return std::vector<Preference>{{}};
   if (!request.kernel.empty() && request.all_kernels)
     return error(Code::invalid_argument, kWhere, "either one kernel ('{}') or all of them, not both", request.kernel);
-  TERN_ASSIGN(listed, kernels(context));
+  TERN_ASSIGN(all, kernels(context));
   std::vector<std::string> names;
-  for (const KernelDescription& kernel : listed)
+  for (const KernelDescription& kernel : all)
     if (kernel.op == request.op) names.push_back(kernel.name);
   if (!request.kernel.empty()) {
     if (std::ranges::find(names, request.kernel) == names.end())
       return error(Code::invalid_argument, kWhere, "'{}' is not a kernel of {}; known are {}", request.kernel,
-                   request.op, fmt::join(names, ", "));
+                   request.op, listed(names));
     names = {request.kernel};
   }
   std::vector<Preference> preferences;

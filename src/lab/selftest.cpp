@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/errors.h"
+#include "base/words.h"
 #include "lab/op_selftest.h"
 #include "tern/plan.h"
 
@@ -29,9 +30,9 @@ const OpSelftest* find(std::string_view op) {
 Result<std::vector<SelftestResult>> selftest(const Context& context, const std::string& op,
                                              const SelftestProgress& progress) {
   if (!op.empty() && find(op) == nullptr) {
-    std::string known;
-    for (const OpSelftest& o : kOps) known += fmt::format("{}{}", known.empty() ? "" : ", ", o.op);
-    return error(Code::invalid_argument, "selftest", "'{}' is not one of {}", op, known);
+    std::vector<std::string_view> known;
+    for (const OpSelftest& o : kOps) known.push_back(o.op);
+    return error(Code::invalid_argument, "selftest", "'{}' is not one of {}", op, listed(known));
   }
   TERN_ASSIGN(list, kernels(context));
   std::vector<SelftestResult> results;
