@@ -1,6 +1,7 @@
 // What every format has: how many codes a byte holds, how long a row is, and which codes are valid.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "tern/types.h"
@@ -26,6 +27,10 @@ constexpr int codes_per_byte(Format format) { return format == Format::i8 ? 1 : 
 constexpr std::int64_t row_bytes(Format format, std::int64_t k) {
   return format == Format::i8 ? k : k / 4 + (k % 4 != 0 ? 1 : 0);
 }
+
+// Finite and above 0. Judged by its bits, so that a caller's flush mode cannot make a small scale look like 0.
+constexpr bool valid_scale(float scale) { return std::bit_cast<std::uint32_t>(scale) - 1U < 0x7F7FFFFFU; }
+static_assert(valid_scale(1e-45F) && valid_scale(3.4e38F) && !valid_scale(0.0F) && !valid_scale(-1.0F));
 
 constexpr DType code_dtype(Format format) { return format == Format::i8 ? DType::i8 : DType::u8; }
 

@@ -70,7 +70,7 @@ Status check_codes(const Meta& meta, const Layout& layout, const std::uint8_t* c
 
 Status check_scales(std::span<const float> scales, std::string_view where) {
   for (std::size_t i = 0; i < scales.size(); ++i)
-    if (!std::isfinite(scales[i]) || scales[i] <= 0)
+    if (!valid_scale(scales[i]))
       return error_at(static_cast<std::int64_t>(i), Code::invalid_scale, where,
                       "scale {} is {}, not finite and above 0", i, scales[i]);
   return {};

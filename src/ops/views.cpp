@@ -1,11 +1,12 @@
 // Checks of tensor views and problem sizes.
 #include "ops/views.h"
 
-#include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "format/format.h"
 #include "ops/ranges.h"
 
 namespace tern {
@@ -110,10 +111,12 @@ Status check_dense(std::string_view op, std::string_view argument, const ConstTe
 }
 
 Status check_scales(std::string_view op, std::string_view argument, const float* scales, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    if (!(scales[i] > 0.0F) || !std::isfinite(scales[i]))
-      return error_at(i, Code::invalid_scale, op, "{}[{}] is {}; it must be finite and above 0", argument, i,
-                      scales[i]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    float scale = 0;
+    std::memcpy(&scale, scales + i, sizeof scale);  // of any alignment
+    if (!valid_scale(scale))
+      return error_at(i, Code::invalid_scale, op, "{}[{}] is {}; it must be finite and above 0", argument, i, scale);
+  }
   return {};
 }
 

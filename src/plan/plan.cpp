@@ -102,17 +102,14 @@ Status Plan<Op>::run(Stream stream, Workspace workspace, const Args& args) const
                  impl_->workspace_bytes);
   if (impl_->workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data()) % kWorkspaceAlignment != 0)
     return error(Code::invalid_argument, impl_->id.op, "the workspace is not aligned to {} bytes", kWorkspaceAlignment);
+  const FpEnvGuard modes;
   TERN_ASSIGN(params, OpTraits<Op>::bind(impl_->problem, args));
   if (OpTraits<Op>::empty(params)) return {};
 
   const RunEvent event{.kernel = impl_->id.kernel, .device = "cpu", .threads = state.threads.count()};
   if (state.observer) state.observer->run_started(event);
   const KernelEntry& entry = impl_->kernel->entry;
-  Status status;
-  {
-    const FpEnvGuard modes;
-    status = entry.run(entry.table, &params, {state.threads, workspace});
-  }
+  Status status = entry.run(entry.table, &params, {state.threads, workspace});
   if (state.observer) state.observer->run_finished(event, status);
   return status;
 }

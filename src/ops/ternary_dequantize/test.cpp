@@ -173,7 +173,7 @@ TEST(Dequantize, StridedRowsAndOddAddresses) {
 
 TEST(Dequantize, BadScalesAndOverlapAreRefused) {
   std::vector<std::uint8_t> codes(16, 0b01'01'01'01);
-  std::vector<float> scales = {1.0F, 0.0F}, y(64);
+  std::vector<float> y(64), scales = {1.0F, 0.0F}, both(66, 1.0F);
   const Problem p{.rows = 2, .k = 32, .granularity = Granularity::row(), .format = Format::i2};
   TernaryDequantize::Args args{.codes = {codes.data(), DType::u8, {2, 8}},
                                .scales = {scales.data(), DType::f32, {2}},
@@ -183,7 +183,10 @@ TEST(Dequantize, BadScalesAndOverlapAreRefused) {
   EXPECT_EQ(refused.error().index, 1);
   scales[1] = 1.0F;
   EXPECT_TRUE(Traits::bind(p, args).ok());
-  args.y.data = scales.data() - 62;
+  args.scales.data = both.data() + 64;
+  args.y.data = both.data();
+  EXPECT_TRUE(Traits::bind(p, args).ok());
+  args.y.data = both.data() + 1;
   EXPECT_NE(Traits::bind(p, args).error().message.find("scales and y overlap"), std::string::npos);
 }
 
