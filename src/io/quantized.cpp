@@ -2,7 +2,6 @@
 #include "io/quantized.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
