@@ -83,7 +83,16 @@ struct Emulated {
   static I max(I a, I b) {
     return lanes<I>([&](std::size_t i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
   }
-  static void store(std::int32_t* p, I a) { copy(p, a.v, kF); }
+  static std::int32_t max_lane(I a) {
+    std::int32_t top = a.v[0];
+    for (const std::int32_t v : a.v) top = v > top ? v : top;
+    return top;
+  }
+  static std::int32_t sum_lanes(I a) {
+    std::int32_t sum = 0;
+    for (const std::int32_t v : a.v) sum += v;
+    return sum;
+  }
 
   // sign(x) where |x| > h, else 0
   static I trits(F x, F h) {
@@ -119,12 +128,12 @@ struct Emulated {
   static F mul(F a, F b) {
     return lanes<F>([&](std::size_t i) { return a.v[i] * b.v[i]; });
   }
-  // A table of four floats, and kF look-ups in it by the 2-bit codes of kF / 4 bytes
+  // A table of four floats, and 4 * kF look-ups in it by the 2-bit codes of kF bytes
   static F table4(const float* values) {
     return lanes<F>([&](std::size_t i) { return values[i % 4]; });
   }
-  static F decode(const std::uint8_t* p, F table) {
-    return lanes<F>([&](std::size_t i) { return table.v[(p[i / 4] >> (2 * (i % 4))) & 3]; });
+  static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
+    for (std::size_t i = 0; i < 4 * kF; ++i) out[i / kF].v[i % kF] = table.v[(p[i / 4] >> (2 * (i % 4))) & 3];
   }
 
  private:

@@ -53,7 +53,16 @@ struct X86Avx2 {
   static F negate(F v) { return _mm256_xor_ps(_mm256_set1_ps(-0.0F), v); }
   static I max_bits(I m, F v) { return max(m, _mm256_castps_si256(v)); }
   static I max(I a, I b) { return _mm256_max_epi32(a, b); }
-  static void store(std::int32_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+  static std::int32_t max_lane(I v) {
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0b01'00'11'10));
+    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0b10'11'00'01)));
+  }
+  static std::int32_t sum_lanes(I v) {
+    __m128i m = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = _mm_add_epi32(m, _mm_shuffle_epi32(m, 0b01'00'11'10));
+    return _mm_cvtsi128_si32(_mm_add_epi32(m, _mm_shuffle_epi32(m, 0b10'11'00'01)));
+  }
 
   static I trits(F x, F h) {
     const __m256i above = _mm256_castps_si256(_mm256_cmp_ps(x, h, _CMP_GT_OQ));
@@ -79,10 +88,15 @@ struct X86Avx2 {
   static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
   static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
   static F table4(const float* values) { return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(values)); }
-  static F decode(const std::uint8_t* p, F table) {
-    const int bits = p[0] | p[1] << 8;
-    const __m256i shifts = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
-    return _mm256_permutevar_ps(table, _mm256_srlv_epi32(_mm256_set1_epi32(bits), shifts));  // uses the low two bits
+  static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
+    const __m256i low = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14), high = _mm256_add_epi32(low, _mm256_set1_epi32(16));
+    for (int i = 0; i < 2; ++i) {
+      std::int32_t bits = 0;
+      __builtin_memcpy(&bits, p + 4 * i, sizeof bits);
+      const __m256i codes = _mm256_set1_epi32(bits);
+      out[2 * i] = _mm256_permutevar_ps(table, _mm256_srlv_epi32(codes, low));  // uses the low two bits
+      out[2 * i + 1] = _mm256_permutevar_ps(table, _mm256_srlv_epi32(codes, high));
+    }
   }
 
  private:

@@ -48,7 +48,14 @@ struct X86Sse41 {
   static F negate(F v) { return _mm_xor_ps(_mm_set1_ps(-0.0F), v); }
   static I max_bits(I m, F v) { return max(m, _mm_castps_si128(v)); }
   static I max(I a, I b) { return _mm_max_epi32(a, b); }
-  static void store(std::int32_t* p, I v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
+  static std::int32_t max_lane(I v) {
+    const I m = _mm_max_epi32(v, _mm_shuffle_epi32(v, 0b01'00'11'10));
+    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0b10'11'00'01)));
+  }
+  static std::int32_t sum_lanes(I v) {
+    const I m = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0b01'00'11'10));
+    return _mm_cvtsi128_si32(_mm_add_epi32(m, _mm_shuffle_epi32(m, 0b10'11'00'01)));
+  }
 
   static I trits(F x, F h) {
     return _mm_sub_epi32(_mm_castps_si128(_mm_cmplt_ps(x, negate(h))), _mm_castps_si128(_mm_cmpgt_ps(x, h)));
@@ -70,9 +77,11 @@ struct X86Sse41 {
   static F to_float(I v) { return _mm_cvtepi32_ps(v); }
   static F mul(F a, F b) { return _mm_mul_ps(a, b); }
   static F table4(const float* values) { return _mm_loadu_ps(values); }
-  static F decode(const std::uint8_t* p, F table) {
-    const __m128i order = _mm_load_si128(reinterpret_cast<const __m128i*>(kDecodeShuffles.bytes[*p]));
-    return _mm_castsi128_ps(_mm_shuffle_epi8(_mm_castps_si128(table), order));
+  static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
+    for (int i = 0; i < 4; ++i) {
+      const __m128i order = _mm_load_si128(reinterpret_cast<const __m128i*>(kDecodeShuffles.bytes[p[i]]));
+      out[i] = _mm_castsi128_ps(_mm_shuffle_epi8(_mm_castps_si128(table), order));
+    }
   }
 
  private:

@@ -52,9 +52,12 @@ struct Loops {
     for (int i = 0; i < 4; ++i) values[i] = kCodes[kLoad][i] * scale;
     const F table = S::table4(values);
     std::size_t at = 0;
-    for (; at + kStep <= n; at += kStep)
-      for (std::size_t i = 0; i < 4; ++i)
-        put<kStream>(y + at + i * S::kF, S::decode(p + (at + i * S::kF) / 4, table));
+    const std::uint8_t* codes = p;
+    for (; at + kStep <= n; at += kStep, codes += S::kF) {
+      F v[4];
+      S::decode4(codes, table, v);
+      for (std::size_t i = 0; i < 4; ++i) put<kStream>(y + at + i * S::kF, v[i]);
+    }
     for (; at < n; ++at) __builtin_memcpy(y + at, values + ((p[at / 4] >> (2 * (at % 4))) & 3), sizeof(float));
   }
 
@@ -63,10 +66,12 @@ struct Loops {
                             float* y) {
     const auto n = static_cast<std::size_t>(len), bytes = (n + 3) / 4;
     std::uint64_t bad = 0;
-    for (std::int64_t i = 0; i < count; ++i, p += bytes, y += n) {
-      if (kLoad == kI2) bad |= code3(p, n / 4) | (n % 4 != 0 ? code3_rest(p[n / 4], n % 4) : 0);
-      packed_range<kLoad, kStream>(p, n, scale_at(scales, i), y);
+    if (kLoad == kI2) {  // whole bytes of all ranges, then the last one's rest
+      bad = code3(p, n % 4 == 0 ? static_cast<std::size_t>(count) * bytes : n / 4);
+      if (n % 4 != 0) bad |= code3_rest(p[n / 4], n % 4);
     }
+    for (std::int64_t i = 0; i < count; ++i, p += bytes, y += n)
+      packed_range<kLoad, kStream>(p, n, scale_at(scales, i), y);
     return bad == 0;
   }
   // The same for the first n codes of a last byte.
@@ -98,14 +103,7 @@ struct Loops {
         __builtin_memcpy(y + at, &v, sizeof v);
       }
     }
-    std::int32_t each[2][S::kF];
-    S::store(each[0], high);
-    S::store(each[1], low);
-    for (std::size_t i = 0; i < S::kF; ++i) {
-      high1 = each[0][i] > high1 ? each[0][i] : high1;
-      low1 = each[1][i] > low1 ? each[1][i] : low1;
-    }
-    return high1 <= 1 && low1 <= ~min_code;
+    return high1 <= 1 && low1 <= ~min_code && S::max_lane(high) <= 1 && S::max_lane(low) <= ~min_code;
   }
 
   template <int kLoad>

@@ -22,7 +22,7 @@ struct Loops {
   static constexpr std::size_t kParts = kLaneStep / kPart;       // words that hold the 32 lanes
   static constexpr std::size_t kHeld = kParts < 8 ? kParts : 8;  // held in registers at a time
   static constexpr std::size_t kCodeStep = 4 * S::kF;            // elements of one store of codes
-  static constexpr std::size_t kPrefetchBytes = 4096;            // ahead of the reader; 2 to 4 KiB measured alike
+  static constexpr std::size_t kAheadBytes = 4096;               // what a reader that streams fetches ahead
 
   // The last n < kStep elements, then zeros, which are neutral for sums, maxima and codes alike.
   template <std::size_t kStep>
@@ -34,9 +34,21 @@ struct Loops {
     }
   };
 
-  static void prefetch_ahead(const float* p, std::size_t bytes) {
-    S::prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + bytes));
-  }
+  // Fetches what will be read later, two lines for every 128 bytes read now; with kShift 1 one line, because a range
+  // is read twice (for its scale, then for its codes) and each pass fetches half of the next.
+  template <int kShift>
+  struct Ahead {
+    const char* base;
+    Ahead(const float* x, std::size_t bytes)
+        : base(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(x) + bytes)) {}
+    void fetch(std::size_t read_elems) const {  // a multiple of 32
+      const std::size_t at = read_elems * sizeof(float) >> kShift;
+      S::prefetch(base + at);
+      if (kShift == 0) S::prefetch(base + at + 64);
+    }
+  };
+  using Streaming = Ahead<0>;
+  using Half = Ahead<1>;
 
   // Lane l += lane l + 16, 8, 4, 2, 1.
   static double fold_lanes(D (&part)[kParts]) {
@@ -50,16 +62,19 @@ struct Loops {
   }
 
   // The sum of one block of at most 1,024 elements; `quads` gives the words of quad sums.
-  template <class Quads>
-  static double block_sum(const float* x, std::size_t n, Quads quads) {
+  template <class Quads, class Fetch>
+  static double block_sum(const float* x, std::size_t n, Quads quads, Fetch fetch) {
     D part[kParts];
     const std::size_t full = n / kLaneStep * kLaneStep;
     for (std::size_t first = 0; first < kParts; first += kHeld) {
       D held[kHeld];
       for (std::size_t i = 0; i < kHeld; ++i) held[i] = S::zero_d();
       const float* p = x + first * kPart;
-      for (std::size_t at = 0; at < full; at += kLaneStep)
+      for (std::size_t at = 0; at < full; at += kLaneStep) {
+        if (first == 0)
+          for (std::size_t i = 0; i < kLaneStep; i += 32) fetch(at + i);
         for (std::size_t i = 0; i < kHeld; ++i) held[i] = S::add(held[i], quads(p + at + i * kPart));
+      }
       for (std::size_t i = 0; i < kHeld; ++i) part[first + i] = held[i];
     }
     if (full < n) {
@@ -69,37 +84,38 @@ struct Loops {
     return fold_lanes(part);
   }
 
-  template <class Quads>
-  static double tree_sum(const float* x, std::size_t n, Quads quads) {
-    if (n <= simd::kSumBlock) return block_sum(x, n, quads);
+  template <class Quads, int kShift>
+  static double tree_sum(const float* x, std::size_t n, Quads quads, Ahead<kShift> ahead) {
+    if (n <= simd::kSumBlock) return block_sum(x, n, quads, [&](std::size_t at) { ahead.fetch(at); });
     simd::PairwiseFold fold;
     for (std::size_t at = 0; at < n; at += simd::kSumBlock)
-      fold.add(block_sum(x + at, n - at < simd::kSumBlock ? n - at : simd::kSumBlock, quads));
+      fold.add(block_sum(x + at, n - at < simd::kSumBlock ? n - at : simd::kSumBlock, quads,
+                         [&](std::size_t i) { ahead.fetch(at + i); }));
     return fold.total();
   }
 
+  template <int kShift>
+  static double abs_sum_ahead(const float* x, std::size_t n, Ahead<kShift> ahead) {
+    return tree_sum(x, n, [](const float* p) { return S::abs_quad_sums(p); }, ahead);
+  }
   static double abs_sum(const float* x, std::int64_t n) {
-    return tree_sum(x, static_cast<std::size_t>(n), [](const float* p) {
-      prefetch_ahead(p, kPrefetchBytes);
-      return S::abs_quad_sums(p);
-    });
+    return abs_sum_ahead(x, static_cast<std::size_t>(n), Streaming(x, kAheadBytes));
   }
 
   static double abs_sum_above(const float* x, std::int64_t n, float h, std::int64_t* count) {
     *count = 0;
     I lanes = S::zero_i();
-    std::int64_t since = 0;
+    int since = 0;
     const auto flush = [&] {
-      std::int32_t each[S::kF];
-      S::store(each, lanes);
-      for (const std::int32_t c : each) *count += c;
+      *count += S::sum_lanes(lanes);
       lanes = S::zero_i();
       since = 0;
     };
-    const double sum = tree_sum(x, static_cast<std::size_t>(n), [&](const float* p) {
-      if (++since == (1 << 28)) flush();  // a lane counts at most two a call: far from 2^31
+    const auto quads = [&](const float* p) {
+      if (++since == 1 << 24) flush();  // a lane counts at most two a call: their sum stays far from 2^31
       return S::abs_quad_sums_above(p, h, lanes);
-    });
+    };
+    const double sum = tree_sum(x, static_cast<std::size_t>(n), quads, Streaming(x, kAheadBytes));
     flush();
     return sum;
   }
@@ -112,25 +128,22 @@ struct Loops {
     if (full < n) f(S::load(Padded<S::kF>(x + full, n - full).x));
   }
 
-  static std::int32_t largest(I m) {
-    std::int32_t each[S::kF];
-    S::store(each, m);
-    std::int32_t top = each[0];
-    for (const std::int32_t v : each) top = v > top ? v : top;
-    return top;
-  }
-
-  static std::uint32_t max_abs_bits(const float* x, std::int64_t n) {
+  template <int kShift>
+  static std::uint32_t max_abs_bits_ahead(const float* x, std::size_t n, Ahead<kShift> ahead) {
     // Four maxima, so that a vector need not wait for the one before it.
     I m[4] = {S::zero_i(), S::zero_i(), S::zero_i(), S::zero_i()};
-    const std::size_t full = static_cast<std::size_t>(n) / kCodeStep * kCodeStep;
-    for (std::size_t at = 0; at < full; at += kCodeStep) {
-      prefetch_ahead(x + at, kPrefetchBytes);
-      prefetch_ahead(x + at + kCodeStep / 2, kPrefetchBytes);
-      for (std::size_t i = 0; i < 4; ++i) m[i] = S::max_bits(m[i], S::abs(S::load(x + at + i * S::kF)));
+    constexpr std::size_t kStep = kCodeStep < 32 ? 32 : kCodeStep;
+    const std::size_t full = n / kStep * kStep;
+    for (std::size_t at = 0; at < full; at += kStep) {
+      for (std::size_t i = 0; i < kStep; i += 32) ahead.fetch(at + i);
+      for (std::size_t i = 0; i < kStep / S::kF; ++i)
+        m[i % 4] = S::max_bits(m[i % 4], S::abs(S::load(x + at + i * S::kF)));
     }
-    each_vector(x + full, static_cast<std::size_t>(n) - full, [&](F v) { m[0] = S::max_bits(m[0], S::abs(v)); });
-    return static_cast<std::uint32_t>(largest(S::max(S::max(m[0], m[1]), S::max(m[2], m[3]))));
+    each_vector(x + full, n - full, [&](F v) { m[0] = S::max_bits(m[0], S::abs(v)); });
+    return static_cast<std::uint32_t>(S::max_lane(S::max(S::max(m[0], m[1]), S::max(m[2], m[3]))));
+  }
+  static std::uint32_t max_abs_bits(const float* x, std::int64_t n) {
+    return max_abs_bits_ahead(x, static_cast<std::size_t>(n), Streaming(x, kAheadBytes));
   }
 
   static void max_signed_bits(const float* x, std::int64_t n, std::int32_t* of) {
@@ -139,8 +152,8 @@ struct Loops {
       up = S::max_bits(up, v);
       down = S::max_bits(down, S::negate(v));
     });
-    of[0] = largest(up);
-    of[1] = largest(down);
+    of[0] = S::max_lane(up);
+    of[1] = S::max_lane(down);
   }
 
   template <int kRule>
@@ -164,15 +177,15 @@ struct Loops {
                                       code<kRule>(S::load(x + 2 * S::kF), by), code<kRule>(S::load(x + 3 * S::kF), by)));
   }
 
-  // Codes of n elements; `ahead` bytes further on is what will be read next.
-  template <int kRule, int kStore>
-  static void codes_ahead(const float* x, std::size_t n, float scale, void* codes, std::size_t ahead) {
+  template <int kRule, int kStore, int kShift>
+  static void codes_ahead(const float* x, std::size_t n, float scale, void* codes, Ahead<kShift> ahead) {
     constexpr std::size_t kPerByte = kStore == kI8 ? 1 : 4;
     auto* out = static_cast<std::uint8_t*>(codes);
     const F by = S::set1(kRule == kInt2 ? scale : threshold(scale));
     const std::size_t full = n / kCodeStep * kCodeStep;
     for (std::size_t at = 0; at < full; at += kCodeStep) {
-      for (std::size_t line = 0; line < kCodeStep; line += 16) prefetch_ahead(x + at + line, ahead);
+      for (std::size_t i = 0; i < kCodeStep; i += 32)
+        if ((at + i) % 32 == 0) ahead.fetch(at + i);
       code_step<kRule, kStore>(x + at, by, out + at / kPerByte);
     }
     if (full < n) {
@@ -185,14 +198,14 @@ struct Loops {
 
   template <int kRule, int kStore>
   static void codes(const float* x, std::int64_t n, float scale, void* out) {
-    codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(n), scale, out, kPrefetchBytes);
+    codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(n), scale, out, Streaming(x, kAheadBytes));
   }
 
   // The scale of a range, or 0 when it holds a non-finite value.
   template <int kRule>
-  static float range_scale(const float* x, std::int64_t n) {
+  static float range_scale(const float* x, std::int64_t n, Half ahead) {
     if constexpr (kRule == kAbsmax) {
-      const std::uint32_t bits = max_abs_bits(x, n);
+      const std::uint32_t bits = max_abs_bits_ahead(x, static_cast<std::size_t>(n), ahead);
       return bits < kInfinityBits ? max_scale(bits) : 0.0F;
     } else if constexpr (kRule == kInt2) {
       std::int32_t of[2];
@@ -200,7 +213,7 @@ struct Loops {
       const auto infinity = static_cast<std::int32_t>(kInfinityBits);
       return of[0] < infinity && of[1] < infinity ? int2_scale(of) : 0.0F;
     } else {
-      const double sum = abs_sum(x, n);
+      const double sum = abs_sum_ahead(x, static_cast<std::size_t>(n), ahead);
       if (!(sum < __builtin_huge_val())) return 0.0F;
       float scale = mean_scale(sum, n);
       if constexpr (kRule == kMse) {
@@ -221,14 +234,13 @@ struct Loops {
   static std::int64_t ranges(const float* x, std::int64_t count, std::int64_t len, float* scales, void* codes) {
     auto* out = static_cast<std::uint8_t*>(codes);
     const std::int64_t bytes = kStore == kI8 ? len : (len + 3) / 4;
-    // While the codes of a range come out of the cache, the next one is fetched.
     const std::size_t len_bytes = static_cast<std::size_t>(len) * sizeof(float);
-    const std::size_t ahead = len_bytes > kPrefetchBytes ? len_bytes : kPrefetchBytes;
+    const std::size_t ahead = len_bytes > kAheadBytes ? len_bytes : kAheadBytes;
     for (std::int64_t i = 0; i < count; ++i) {
-      const float scale = range_scale<kRule>(x, len);
+      const float scale = range_scale<kRule>(x, len, Half(x, ahead));
       if (scale == 0.0F) return i;
       __builtin_memcpy(scales + i, &scale, sizeof scale);  // a caller's pointer may have any alignment
-      codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(len), scale, out, ahead);
+      codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(len), scale, out, Half(x, ahead + len_bytes / 2));
       x += len;
       out += bytes;
     }
