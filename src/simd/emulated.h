@@ -41,7 +41,8 @@ struct Emulated {
   static void store(float* p, F a) { __builtin_memcpy(p, a.v, sizeof a.v); }
   static void stream(float* p, F a) { store(p, a); }  // a store that need not stay in the cache; p is kBytes-aligned
   static void stream_fence() {}                        // after the last stream(), before anyone else reads
-  static void prefetch(const void* p) { __builtin_prefetch(p); }
+  static void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
+  static void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
   static D zero_d() { return D{}; }
   static D add(D a, D b) {

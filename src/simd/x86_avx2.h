@@ -21,7 +21,8 @@ struct X86Avx2 {
   static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
   static void stream(float* p, F v) { _mm256_stream_ps(p, v); }
   static void stream_fence() { _mm_sfence(); }
-  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  static void prefetch_l1(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  static void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
   static D zero_d() { return _mm256_setzero_pd(); }
   static D add(D a, D b) { return _mm256_add_pd(a, b); }
@@ -37,14 +38,13 @@ struct X86Avx2 {
     return sum_quads(abs_quad(p), abs_quad(p + 4), abs_quad(p + 8), abs_quad(p + 12));
   }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
-    const __m256 half = _mm256_set1_ps(h);
-    const D wide = _mm256_set1_pd(static_cast<double>(h));
+    const D threshold = _mm256_set1_pd(static_cast<double>(h));
     const auto keep = [&](const float* q) {
       const D a = abs_quad(q);
-      return _mm256_and_pd(a, _mm256_cmp_pd(a, wide, _CMP_GT_OQ));
+      return _mm256_and_pd(a, _mm256_cmp_pd(a, threshold, _CMP_GT_OQ));
     };
-    count = _mm256_sub_epi32(count, _mm256_castps_si256(_mm256_cmp_ps(abs(load(p)), half, _CMP_GT_OQ)));
-    count = _mm256_sub_epi32(count, _mm256_castps_si256(_mm256_cmp_ps(abs(load(p + 8)), half, _CMP_GT_OQ)));
+    for (int i = 0; i < 2; ++i)
+      count = _mm256_sub_epi32(count, _mm256_castps_si256(_mm256_cmp_ps(abs(load(p + 8 * i)), set1(h), _CMP_GT_OQ)));
     return sum_quads(keep(p), keep(p + 4), keep(p + 8), keep(p + 12));
   }
 

@@ -24,7 +24,8 @@ struct X86Sse41 {
   static void store(float* p, F v) { _mm_storeu_ps(p, v); }
   static void stream(float* p, F v) { _mm_stream_ps(p, v); }
   static void stream_fence() { _mm_sfence(); }
-  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  static void prefetch_l1(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  static void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
   static D zero_d() { return _mm_setzero_pd(); }
   static D add(D a, D b) { return _mm_add_pd(a, b); }

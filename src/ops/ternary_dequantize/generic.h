@@ -32,52 +32,49 @@ struct Loops {
     return s;
   }
 
-  // Bits 01 of every i2 pair that is 11. The bytes are looked at whole words at a time.
-  static std::uint64_t code3(const std::uint8_t* p, std::size_t bytes) {
+  // Bits 01 of every i2 pair that is 11, in the first n codes of some bytes.
+  template <std::size_t kBytes>
+  static std::uint64_t code3(const std::uint8_t* p) {
     std::uint64_t found = 0;
-    std::size_t at = 0;
-    for (; at + 8 <= bytes; at += 8) {
-      std::uint64_t word = 0;
+    for (std::size_t at = 0; at < kBytes; at += 4) {
+      std::uint32_t word = 0;
       __builtin_memcpy(&word, p + at, sizeof word);
       found |= word & (word >> 1);
     }
-    std::uint64_t rest = 0;
-    __builtin_memcpy(&rest, p + at, bytes - at);
-    return (found | (rest & (rest >> 1))) & 0x5555'5555'5555'5555U;
+    return found & 0x5555'5555U;
   }
 
+  // Returns whether every code was valid.
   template <int kLoad, bool kStream>
-  static void packed_range(const std::uint8_t* p, std::size_t n, float scale, float* y) {
+  static bool packed_range(const std::uint8_t* p, std::size_t n, float scale, float* y) {
     float values[4];
     for (int i = 0; i < 4; ++i) values[i] = kCodes[kLoad][i] * scale;
     const F table = S::table4(values);
+    std::uint64_t bad = 0;
     std::size_t at = 0;
     const std::uint8_t* codes = p;
     for (; at + kStep <= n; at += kStep, codes += S::kF) {
+      if (kLoad == kI2) bad |= code3<S::kF>(codes);
       F v[4];
       S::decode4(codes, table, v);
       for (std::size_t i = 0; i < 4; ++i) put<kStream>(y + at + i * S::kF, v[i]);
     }
-    for (; at < n; ++at) __builtin_memcpy(y + at, values + ((p[at / 4] >> (2 * (at % 4))) & 3), sizeof(float));
+    for (; at < n; ++at) {
+      const int code = (p[at / 4] >> (2 * (at % 4))) & 3;
+      if (kLoad == kI2 && code == 3) bad = 1;
+      __builtin_memcpy(y + at, values + code, sizeof(float));
+    }
+    return bad == 0;
   }
 
   template <int kLoad, bool kStream>
   static bool packed_ranges(const std::uint8_t* p, std::int64_t count, std::int64_t len, const float* scales,
                             float* y) {
     const auto n = static_cast<std::size_t>(len), bytes = (n + 3) / 4;
-    std::uint64_t bad = 0;
-    if (kLoad == kI2) {  // whole bytes of all ranges, then the last one's rest
-      bad = code3(p, n % 4 == 0 ? static_cast<std::size_t>(count) * bytes : n / 4);
-      if (n % 4 != 0) bad |= code3_rest(p[n / 4], n % 4);
-    }
+    bool valid = true;
     for (std::int64_t i = 0; i < count; ++i, p += bytes, y += n)
-      packed_range<kLoad, kStream>(p, n, scale_at(scales, i), y);
-    return bad == 0;
-  }
-  // The same for the first n codes of a last byte.
-  static std::uint64_t code3_rest(std::uint8_t byte, std::size_t n) {
-    const unsigned low = byte & ((1U << (2 * n)) - 1);
-    return low & (low >> 1) & 0x55U;
+      valid = packed_range<kLoad, kStream>(p, n, scale_at(scales, i), y) && valid;
+    return valid;
   }
 
   template <bool kStream>

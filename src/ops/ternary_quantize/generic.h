@@ -22,7 +22,11 @@ struct Loops {
   static constexpr std::size_t kParts = kLaneStep / kPart;       // words that hold the 32 lanes
   static constexpr std::size_t kHeld = kParts < 8 ? kParts : 8;  // held in registers at a time
   static constexpr std::size_t kCodeStep = 4 * S::kF;            // elements of one store of codes
-  static constexpr std::size_t kAheadBytes = 4096;               // what a reader that streams fetches ahead
+  // What is read from memory is fetched twice: far ahead into the second-level cache, which can wait for more lines at
+  // a time than the first, and near ahead into the first. Best of 1 to 16 KiB and 0.5 to 2 KiB on a Xeon (Sapphire
+  // Rapids and later): 1.2 times as fast as either alone.
+  static constexpr std::size_t kFarBytes = 16384;
+  static constexpr std::size_t kNearBytes = 1024;
 
   // The last n < kStep elements, then zeros, which are neutral for sums, maxima and codes alike.
   template <std::size_t kStep>
@@ -34,21 +38,28 @@ struct Loops {
     }
   };
 
-  // Fetches what will be read later, two lines for every 128 bytes read now; with kShift 1 one line, because a range
-  // is read twice (for its scale, then for its codes) and each pass fetches half of the next.
+  // The far fetch: two lines for every 128 bytes read now; with kShift 1 one line, because a range is read twice (for
+  // its scale, then for its codes) and each pass fetches half of the next.
   template <int kShift>
-  struct Ahead {
-    const char* base;
-    Ahead(const float* x, std::size_t bytes)
-        : base(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(x) + bytes)) {}
+  struct Far {
+    const float* x;
+    std::size_t ahead_bytes;
     void fetch(std::size_t read_elems) const {  // a multiple of 32
-      const std::size_t at = read_elems * sizeof(float) >> kShift;
-      S::prefetch(base + at);
-      if (kShift == 0) S::prefetch(base + at + 64);
+      const std::uintptr_t at =
+          reinterpret_cast<std::uintptr_t>(x) + ahead_bytes + (read_elems * sizeof(float) >> kShift);
+      S::prefetch_l2(reinterpret_cast<const void*>(at));
+      if (kShift == 0) S::prefetch_l2(reinterpret_cast<const void*>(at + 64));
+    }
+    // Far and near, for a pass that reads from memory.
+    void fetch_both(std::size_t read_elems) const {
+      const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(x) + kNearBytes + read_elems * sizeof(float);
+      S::prefetch_l1(reinterpret_cast<const void*>(at));
+      S::prefetch_l1(reinterpret_cast<const void*>(at + 64));
+      fetch(read_elems);
     }
   };
-  using Streaming = Ahead<0>;
-  using Half = Ahead<1>;
+  using Streaming = Far<0>;
+  using Half = Far<1>;
 
   // Lane l += lane l + 16, 8, 4, 2, 1.
   static double fold_lanes(D (&part)[kParts]) {
@@ -85,21 +96,21 @@ struct Loops {
   }
 
   template <class Quads, int kShift>
-  static double tree_sum(const float* x, std::size_t n, Quads quads, Ahead<kShift> ahead) {
-    if (n <= simd::kSumBlock) return block_sum(x, n, quads, [&](std::size_t at) { ahead.fetch(at); });
+  static double tree_sum(const float* x, std::size_t n, Quads quads, Far<kShift> far) {
+    if (n <= simd::kSumBlock) return block_sum(x, n, quads, [&](std::size_t at) { far.fetch_both(at); });
     simd::PairwiseFold fold;
     for (std::size_t at = 0; at < n; at += simd::kSumBlock)
       fold.add(block_sum(x + at, n - at < simd::kSumBlock ? n - at : simd::kSumBlock, quads,
-                         [&](std::size_t i) { ahead.fetch(at + i); }));
+                         [&](std::size_t i) { far.fetch_both(at + i); }));
     return fold.total();
   }
 
   template <int kShift>
-  static double abs_sum_ahead(const float* x, std::size_t n, Ahead<kShift> ahead) {
-    return tree_sum(x, n, [](const float* p) { return S::abs_quad_sums(p); }, ahead);
+  static double abs_sum_ahead(const float* x, std::size_t n, Far<kShift> far) {
+    return tree_sum(x, n, [](const float* p) { return S::abs_quad_sums(p); }, far);
   }
   static double abs_sum(const float* x, std::int64_t n) {
-    return abs_sum_ahead(x, static_cast<std::size_t>(n), Streaming(x, kAheadBytes));
+    return abs_sum_ahead(x, static_cast<std::size_t>(n), Streaming{x, kFarBytes});
   }
 
   static double abs_sum_above(const float* x, std::int64_t n, float h, std::int64_t* count) {
@@ -115,7 +126,7 @@ struct Loops {
       if (++since == 1 << 24) flush();  // a lane counts at most two a call: their sum stays far from 2^31
       return S::abs_quad_sums_above(p, h, lanes);
     };
-    const double sum = tree_sum(x, static_cast<std::size_t>(n), quads, Streaming(x, kAheadBytes));
+    const double sum = tree_sum(x, static_cast<std::size_t>(n), quads, Streaming{x, kFarBytes});
     flush();
     return sum;
   }
@@ -129,13 +140,13 @@ struct Loops {
   }
 
   template <int kShift>
-  static std::uint32_t max_abs_bits_ahead(const float* x, std::size_t n, Ahead<kShift> ahead) {
+  static std::uint32_t max_abs_bits_ahead(const float* x, std::size_t n, Far<kShift> far) {
     // Four maxima, so that a vector need not wait for the one before it.
     I m[4] = {S::zero_i(), S::zero_i(), S::zero_i(), S::zero_i()};
     constexpr std::size_t kStep = kCodeStep < 32 ? 32 : kCodeStep;
     const std::size_t full = n / kStep * kStep;
     for (std::size_t at = 0; at < full; at += kStep) {
-      for (std::size_t i = 0; i < kStep; i += 32) ahead.fetch(at + i);
+      for (std::size_t i = 0; i < kStep; i += 32) far.fetch_both(at + i);
       for (std::size_t i = 0; i < kStep / S::kF; ++i)
         m[i % 4] = S::max_bits(m[i % 4], S::abs(S::load(x + at + i * S::kF)));
     }
@@ -143,7 +154,7 @@ struct Loops {
     return static_cast<std::uint32_t>(S::max_lane(S::max(S::max(m[0], m[1]), S::max(m[2], m[3]))));
   }
   static std::uint32_t max_abs_bits(const float* x, std::int64_t n) {
-    return max_abs_bits_ahead(x, static_cast<std::size_t>(n), Streaming(x, kAheadBytes));
+    return max_abs_bits_ahead(x, static_cast<std::size_t>(n), Streaming{x, kFarBytes});
   }
 
   static void max_signed_bits(const float* x, std::int64_t n, std::int32_t* of) {
@@ -178,14 +189,14 @@ struct Loops {
   }
 
   template <int kRule, int kStore, int kShift>
-  static void codes_ahead(const float* x, std::size_t n, float scale, void* codes, Ahead<kShift> ahead) {
+  static void codes_ahead(const float* x, std::size_t n, float scale, void* codes, Far<kShift> far) {
     constexpr std::size_t kPerByte = kStore == kI8 ? 1 : 4;
     auto* out = static_cast<std::uint8_t*>(codes);
     const F by = S::set1(kRule == kInt2 ? scale : threshold(scale));
     const std::size_t full = n / kCodeStep * kCodeStep;
     for (std::size_t at = 0; at < full; at += kCodeStep) {
       for (std::size_t i = 0; i < kCodeStep; i += 32)
-        if ((at + i) % 32 == 0) ahead.fetch(at + i);
+        if ((at + i) % 32 == 0) kShift == 0 ? far.fetch_both(at + i) : far.fetch(at + i);
       code_step<kRule, kStore>(x + at, by, out + at / kPerByte);
     }
     if (full < n) {
@@ -198,14 +209,14 @@ struct Loops {
 
   template <int kRule, int kStore>
   static void codes(const float* x, std::int64_t n, float scale, void* out) {
-    codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(n), scale, out, Streaming(x, kAheadBytes));
+    codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(n), scale, out, Streaming{x, kFarBytes});
   }
 
   // The scale of a range, or 0 when it holds a non-finite value.
   template <int kRule>
-  static float range_scale(const float* x, std::int64_t n, Half ahead) {
+  static float range_scale(const float* x, std::int64_t n, Half far) {
     if constexpr (kRule == kAbsmax) {
-      const std::uint32_t bits = max_abs_bits_ahead(x, static_cast<std::size_t>(n), ahead);
+      const std::uint32_t bits = max_abs_bits_ahead(x, static_cast<std::size_t>(n), far);
       return bits < kInfinityBits ? max_scale(bits) : 0.0F;
     } else if constexpr (kRule == kInt2) {
       std::int32_t of[2];
@@ -213,7 +224,7 @@ struct Loops {
       const auto infinity = static_cast<std::int32_t>(kInfinityBits);
       return of[0] < infinity && of[1] < infinity ? int2_scale(of) : 0.0F;
     } else {
-      const double sum = abs_sum_ahead(x, static_cast<std::size_t>(n), ahead);
+      const double sum = abs_sum_ahead(x, static_cast<std::size_t>(n), far);
       if (!(sum < __builtin_huge_val())) return 0.0F;
       float scale = mean_scale(sum, n);
       if constexpr (kRule == kMse) {
@@ -235,12 +246,12 @@ struct Loops {
     auto* out = static_cast<std::uint8_t*>(codes);
     const std::int64_t bytes = kStore == kI8 ? len : (len + 3) / 4;
     const std::size_t len_bytes = static_cast<std::size_t>(len) * sizeof(float);
-    const std::size_t ahead = len_bytes > kAheadBytes ? len_bytes : kAheadBytes;
+    const std::size_t ahead = len_bytes > kFarBytes ? len_bytes : kFarBytes;
     for (std::int64_t i = 0; i < count; ++i) {
-      const float scale = range_scale<kRule>(x, len, Half(x, ahead));
+      const float scale = range_scale<kRule>(x, len, Half{x, ahead});
       if (scale == 0.0F) return i;
       __builtin_memcpy(scales + i, &scale, sizeof scale);  // a caller's pointer may have any alignment
-      codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(len), scale, out, Half(x, ahead + len_bytes / 2));
+      codes_ahead<kRule, kStore>(x, static_cast<std::size_t>(len), scale, out, Half{x, ahead + len_bytes / 2});
       x += len;
       out += bytes;
     }
