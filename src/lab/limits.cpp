@@ -54,7 +54,7 @@ double Limits::pass(Limit limit, std::size_t loop, const Threads& threads, Windo
 // Every loop over quarters of the buffer in turn, so that none reads what the one before it left in the caches; then
 // the best few over all of it.
 std::size_t Limits::calibrate(Limit limit, const Threads& threads) {
-  constexpr std::size_t kRounds = 2, kFinalists = 3, kQuarters = 4;
+  constexpr std::size_t kRounds = 3, kFinalists = 3, kQuarters = 4;
   const std::size_t loops = limit == Limit::streaming_read ? read_loops_.size() : write_loops_.size();
   const std::size_t quarter_bytes = buffer_.bytes() / kQuarters / kLoopMultipleBytes * kLoopMultipleBytes;
   struct Candidate {
