@@ -40,8 +40,12 @@ endforeach()
 
 # The command-line tests run the built command.
 if(TARGET test_cli AND TARGET tern_cli)
-  target_compile_definitions(test_cli PRIVATE TERN_CLI_PATH="$<TARGET_FILE:tern_cli>")
-  add_dependencies(test_cli tern_cli)
+  add_executable(tern_cli_differing $<TARGET_OBJECTS:tern_cli> ${PROJECT_SOURCE_DIR}/tests/cli/differing_selftest.cpp)
+  set_target_properties(tern_cli_differing PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/cli)
+  target_link_libraries(tern_cli_differing PRIVATE $<TARGET_PROPERTY:tern_cli,LINK_LIBRARIES>)
+  target_compile_definitions(test_cli PRIVATE TERN_CLI_PATH="$<TARGET_FILE:tern_cli>"
+                             TERN_DIFFERING_CLI_PATH="$<TARGET_FILE:tern_cli_differing>")
+  add_dependencies(test_cli tern_cli tern_cli_differing)
 endif()
 # The tests of io read the golden files and corpora of the source tree.
 if(TARGET test_io)

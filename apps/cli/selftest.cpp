@@ -51,7 +51,8 @@ Json to_json(const lab::SelftestResult& r) {
 }
 
 Result<int> run(const SelftestArguments& arguments) {
-  const Result<Context> context = open_context(arguments.threads);
+  // Under --verbose a line a kernel is enough; an observer that logged every run would bury it.
+  const Result<Context> context = open_context(arguments.threads, std::make_shared<Observer>());
   if (!context.ok()) return context.error();
   ProgressBar bar(!arguments.output.json);
   bar.phase("comparing kernels with the reference");

@@ -34,7 +34,7 @@ class CommandTest : public testing::Test {
 
   [[nodiscard]] Outcome tern(const Arguments& arguments, const Variables& variables = {}) const;
   // Adds --json, expects `exit_code` and parses standard output.
-  [[nodiscard]] nlohmann::json tern_json(Arguments arguments, int exit_code = 0) const;
+  [[nodiscard]] nlohmann::json tern_json(Arguments arguments, int exit_code = 0, const Variables& variables = {}) const;
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] std::vector<std::string> files() const;  // names in the folder, sorted

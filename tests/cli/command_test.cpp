@@ -102,9 +102,9 @@ Outcome CommandTest::tern(const Arguments& arguments, const Variables& variables
   return start(command_path(), arguments, folder_, variables);
 }
 
-nlohmann::json CommandTest::tern_json(Arguments arguments, int exit_code) const {
+nlohmann::json CommandTest::tern_json(Arguments arguments, int exit_code, const Variables& variables) const {
   arguments.emplace_back("--json");
-  const Outcome outcome = tern(arguments);
+  const Outcome outcome = tern(arguments, variables);
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   nlohmann::json document = nlohmann::json::parse(outcome.out, nullptr, false);
