@@ -17,7 +17,7 @@ quiet() {
   mkdir -p "$(dirname "$log")"
   "$@" >"$log" 2>&1 && return 0
   local status=$?
-  cat "$log"
+  grep -v '^\[[0-9]*/[0-9]*\] ' "$log"  # without the steps of ninja that went well
   return $status
 }
 
