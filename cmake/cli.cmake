@@ -6,6 +6,10 @@ file(GLOB_RECURSE lab_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/lab/*.
      ${PROJECT_SOURCE_DIR}/src/ops/bench.cpp ${PROJECT_SOURCE_DIR}/src/ops/selftest.cpp)
 list(FILTER lab_sources EXCLUDE REGEX "/test\\.cpp$|_test\\.cpp$")
 add_library(tern_lab STATIC ${lab_sources})
+add_custom_target(tern_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/commit.h
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${PROJECT_BINARY_DIR}/generated/commit.h
+          -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
+add_dependencies(tern_lab tern_commit)
 target_link_libraries(tern_lab PUBLIC tern_internal)
 
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/cli/*.cpp)

@@ -26,7 +26,7 @@ SEES_ONLY = {
 }
 # Third-party headers with one home, so that the library behind them can be changed there.
 ONE_HOME = {"hwloc.h": "src/device/topology.cpp"}
-GENERATED = {"build_config.h": "src/base", "tern/version.h": "include/tern"}
+GENERATED = {"build_config.h": "src/base", "commit.h": "src/lab", "tern/version.h": "include/tern"}
 ISA_HEADERS = {"cstdint", "cstddef", "immintrin.h", "smmintrin.h", "tmmintrin.h", "emmintrin.h", "xmmintrin.h",
                "nmmintrin.h", "pmmintrin.h", "arm_neon.h", "arm_sve.h", "arm_acle.h"}
 C_STANDARD = {"math.h", "stdbool.h", "stddef.h", "stdint.h"}  # what tern_c.h may use; C++ headers have no dot

@@ -17,7 +17,7 @@ namespace tern {
 using ParallelFor = std::function<void(int slots, const std::function<void(int slot)>& task)>;
 
 struct ContextConfig {
-  int threads = 0;                         // 0: TERN_THREADS, else what the process may use
+  int threads = 0;                              // 0: TERN_THREADS, else what the process may use
   std::shared_ptr<MemoryResource> memory = {};  // null: host_memory()
   std::shared_ptr<Observer> observer = {};      // null: nobody watches
   ParallelFor parallel_for = {};                // empty: the library's own pool

@@ -16,18 +16,18 @@ namespace tern {
 // must do for it (saved vector state, the permission for tiles).
 enum class Capability : std::uint8_t {
   x86_sse41,
-  x86_avx2,        // AVX2, FMA, F16C
+  x86_avx2,  // AVX2, FMA, F16C
   x86_avx_vnni,
-  x86_avx512,      // F, BW, VL, DQ
+  x86_avx512,  // F, BW, VL, DQ
   x86_avx512vnni,
   x86_amx_int8,
   arm_neon,
   arm_dotprod,
   arm_i8mm,
-  sm_75,           // this compute capability or a newer one
+  sm_75,  // this compute capability or a newer one
   sm_80,
   sm_90,
-  sm_90a,          // exactly 9.0: wgmma and setmaxnreg exist nowhere else
+  sm_90a,  // exactly 9.0: wgmma and setmaxnreg exist nowhere else
   sm_100,
   sm_120,
 };
@@ -75,7 +75,7 @@ struct NumaNode {
 
 struct Device {
   DeviceId id = {};
-  std::string name = {};  // "Intel(R) Xeon(R) Processor"
+  std::string name = {};          // "Intel(R) Xeon(R) Processor"
   std::string architecture = {};  // "x86_64", "aarch64"
   Capabilities capabilities = {};
   int sockets = 0;

@@ -36,9 +36,9 @@ TERN_API std::shared_ptr<MemoryResource> host_memory();
 struct MemoryStatistics {
   std::size_t bytes_in_use = 0;
   std::size_t peak_bytes = 0;
-  std::size_t allocations = 0;    // successful ones
+  std::size_t allocations = 0;  // successful ones
   std::size_t deallocations = 0;
-  std::size_t failures = 0;       // refused by the upstream; never counted as a leak
+  std::size_t failures = 0;  // refused by the upstream; never counted as a leak
 };
 
 struct LiveAllocation {

@@ -44,7 +44,7 @@ struct Rejection {
 };
 
 struct Explanation {
-  std::string chosen = {};                 // empty when every kernel refused
+  std::string chosen = {};  // empty when every kernel refused
   std::string chosen_because = {};
   std::vector<Rejection> rejections = {};  // in list order, best kernel first
   std::vector<std::string> notes = {};     // overrides that took, preferences that could not be met
@@ -52,7 +52,7 @@ struct Explanation {
 
 // What the caller would like; an environment override is stronger.
 struct Preference {
-  std::string kernel = {};       // prefer this kernel; if it refuses, the next best is taken and noted
+  std::string kernel = {};  // prefer this kernel; if it refuses, the next best is taken and noted
   bool strict = false;      // ... or select() fails (TERN_STRICT=1 does the same)
 };
 
@@ -91,8 +91,8 @@ struct KernelDescription {
   std::string name = {};
   std::string op = {};
   std::string format = {};
-  std::vector<std::string> needs = {};    // capabilities
-  std::vector<std::string> dtypes = {};   // of the float side
+  std::vector<std::string> needs = {};   // capabilities
+  std::vector<std::string> dtypes = {};  // of the float side
   std::vector<std::string> schemes = {};
   bool in_build = false;
   std::string refused = {};  // why this context cannot run it; empty when it can

@@ -40,7 +40,7 @@ struct TernaryDequantize {
   struct Problem {
     std::int64_t rows = 0;
     std::int64_t k = 0;
-    DType dtype = DType::f32;  // of y
+    DType dtype = DType::f32;         // of y
     Scheme scheme = Scheme::absmean;  // decides which codes are valid
     Granularity granularity;
     Format format = Format::i2;

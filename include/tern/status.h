@@ -34,9 +34,9 @@ TERN_API std::string_view name(Code code);
 
 struct Error {
   Code code = Code::internal;
-  std::string message;           // one sentence with the offending value
-  std::string where;             // the operation that failed, e.g. "ternary_quantize"
-  std::int64_t index = -1;       // element, range or byte the message speaks of; -1 when there is none
+  std::string message;      // one sentence with the offending value
+  std::string where;        // the operation that failed, e.g. "ternary_quantize"
+  std::int64_t index = -1;  // element, range or byte the message speaks of; -1 when there is none
 
   // "invalid_argument: k is -3 ... (ternary_quantize)"
   [[nodiscard]] TERN_API std::string str() const;
@@ -62,9 +62,9 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}             // NOLINT(google-explicit-constructor)
-  Result(Error error) : status_(std::move(error)) {}        // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {      // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Error error) : status_(std::move(error)) {}    // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (status_.ok()) status_ = Error{Code::internal, "a Result was made from an ok Status", "Result"};
   }
 

@@ -60,7 +60,8 @@ class Pairs {
         }
       }
       for (std::size_t t = 0; t < kTerms; ++t)
-        lane[t][static_cast<std::size_t>(quad) % simd::kSumLanes] += (term[t][0] + term[t][1]) + (term[t][2] + term[t][3]);
+        lane[t][static_cast<std::size_t>(quad) % simd::kSumLanes] +=
+            (term[t][0] + term[t][1]) + (term[t][2] + term[t][3]);
     }
     for (std::size_t t = 0; t < kTerms; ++t) {
       for (std::size_t half = simd::kSumLanes / 2; half > 0; half /= 2)

@@ -1,8 +1,8 @@
 // quantize() and dequantize(): allocate, plan, run, check.
+#include "tern/quantize.h"
 #include "base/errors.h"
 #include "format/format.h"
 #include "ops/ranges.h"
-#include "tern/quantize.h"
 
 namespace tern {
 namespace {
@@ -12,8 +12,8 @@ constexpr std::string_view kQuantize = "quantize";
 // Runs a plan once with a workspace of its own.
 template <class Op>
 Status run_once(const Context& context, const Plan<Op>& plan, const typename Op::Args& args) {
-  auto workspace = Tensor::allocate(context.memory(), DType::u8,
-                                    {static_cast<std::int64_t>(plan.workspace_bytes())}, "workspace");
+  auto workspace =
+      Tensor::allocate(context.memory(), DType::u8, {static_cast<std::int64_t>(plan.workspace_bytes())}, "workspace");
   if (!workspace.ok()) return std::move(workspace).error();
   return plan.run(context.stream(), workspace->as<std::byte>(), args);
 }
@@ -66,12 +66,12 @@ Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& 
   TERN_ASSIGN(scales, Tensor::allocate(context.memory(), DType::f32, scale_shape(q, ranges), "scales"));
   q.codes = std::move(codes);
   q.scales = std::move(scales);
-  TERN_RETURN_IF_ERROR(run_once(context, plan,
-                                {.x = x,
-                                 .codes = q.codes.view(),
-                                 .scales = q.scales.view(),
-                                 .given_scale = {options.scale.data(), DType::f32,
-                                                 Shape{static_cast<std::int64_t>(options.scale.size())}}}));
+  TERN_RETURN_IF_ERROR(run_once(
+      context, plan,
+      {.x = x,
+       .codes = q.codes.view(),
+       .scales = q.scales.view(),
+       .given_scale = {options.scale.data(), DType::f32, Shape{static_cast<std::int64_t>(options.scale.size())}}}));
   if (options.measure_quality || options.tolerance.any()) {
     TERN_ASSIGN(quality, measure_quality(context, x, q, options.non_finite));
     q.quality = quality;
@@ -90,8 +90,7 @@ Result<Tensor> dequantize(const Context& context, const QuantizedTensor& q, DTyp
                                            .format = q.format};
   TERN_ASSIGN(plan, TernaryDequantizePlan::select(context, problem));
   TERN_ASSIGN(y, Tensor::allocate(context.memory(), dtype, q.shape, "dequantized"));
-  TERN_RETURN_IF_ERROR(
-      run_once(context, plan, {.codes = q.codes.view(), .scales = q.scales.view(), .y = y.view()}));
+  TERN_RETURN_IF_ERROR(run_once(context, plan, {.codes = q.codes.view(), .scales = q.scales.view(), .y = y.view()}));
   return y;
 }
 

@@ -81,13 +81,16 @@ TEST(QuantizeApi, UnsupportedDtypeSaysSo) {
 TEST(QuantizeApi, GivenScales) {
   const auto x = weights(4 * 8);
   const std::vector<float> given = {0.5F, 0.25F, 1.0F, 2.0F};
-  auto q = quantize(open(), view(x, {4, 8}), {.scheme = Scheme::int2, .granularity = Granularity::row(), .scale = given});
+  auto q =
+      quantize(open(), view(x, {4, 8}), {.scheme = Scheme::int2, .granularity = Granularity::row(), .scale = given});
   ASSERT_TRUE(q.ok()) << q.error().str();
   EXPECT_EQ(q->format, Format::s2);
   EXPECT_EQ(std::vector<float>(q->scale_values().begin(), q->scale_values().end()), given);
   const std::vector<float> wrong = {1.0F, 1.0F, 1.0F};
-  EXPECT_EQ(quantize(open(), view(x, {4, 8}), {.scheme = Scheme::int2, .granularity = Granularity::row(), .scale = wrong}).code(),
-            Code::invalid_argument);
+  EXPECT_EQ(
+      quantize(open(), view(x, {4, 8}), {.scheme = Scheme::int2, .granularity = Granularity::row(), .scale = wrong})
+          .code(),
+      Code::invalid_argument);
   EXPECT_EQ(quantize(open(), view(x, {4, 8}), {.scale = given}).code(), Code::invalid_argument);
 }
 
@@ -130,7 +133,8 @@ TEST(Quality, UndefinedAndInfiniteFigures) {
 
 TEST(Quality, SaturatedInputIsComparedAsSaturated) {
   std::vector<float> x = {1.0F, std::nanf(""), -1.0F};
-  auto q = quantize(open(), view(x, {3}), {.scheme = Scheme::absmax, .non_finite = NonFinite::saturate, .measure_quality = true});
+  auto q = quantize(open(), view(x, {3}),
+                    {.scheme = Scheme::absmax, .non_finite = NonFinite::saturate, .measure_quality = true});
   ASSERT_TRUE(q.ok()) << q.error().str();
   EXPECT_EQ(*q->quality->sqnr_db, std::numeric_limits<double>::infinity());
   EXPECT_EQ(measure_quality(open(), view(x, {3}), *q).code(), Code::non_finite);
@@ -224,7 +228,8 @@ TEST(Threading, EightThreadsShareOnePlan) {
       for (int repetition = 0; repetition < 5; ++repetition) {
         std::vector<std::uint8_t> codes(50'000);
         float scale = 0;
-        auto workspace = Tensor::allocate(host_memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())});
+        auto workspace =
+            Tensor::allocate(host_memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())});
         const Status s = plan->run(context.stream(), workspace->as<std::byte>(),
                                    {.x = view(x, {200'000}),
                                     .codes = {codes.data(), DType::u8, {50'000}},

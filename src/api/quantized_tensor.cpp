@@ -30,7 +30,8 @@ Status validate(const QuantizedTensor& q) {
   TERN_RETURN_IF_ERROR(check_extent(kWhere, rows, k, DType::f32, q.granularity));
   if (!holds(q.format, q.scheme))
     return error(Code::invalid_argument, kWhere, "{} codes are not stored as {}", name(q.scheme), name(q.format));
-  TERN_RETURN_IF_ERROR(check_dense(kWhere, "codes", q.codes.view(), code_dtype(q.format), rows * row_bytes(q.format, k)));
+  TERN_RETURN_IF_ERROR(
+      check_dense(kWhere, "codes", q.codes.view(), code_dtype(q.format), rows * row_bytes(q.format, k)));
   const std::int64_t ranges = make_ranges(rows, k, q.granularity).total;
   TERN_RETURN_IF_ERROR(check_dense(kWhere, "scales", q.scales.view(), DType::f32, ranges));
   TERN_RETURN_IF_ERROR(check_scales(kWhere, "scales", q.scales.as<float>().data(), ranges));

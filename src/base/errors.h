@@ -21,13 +21,13 @@ Error error_at(std::int64_t index, Code code, std::string_view where, fmt::forma
 }  // namespace tern
 
 // Returns the error of a Status or Result to the caller.
-#define TERN_RETURN_IF_ERROR(expression)                                      \
-  do {                                                                        \
+#define TERN_RETURN_IF_ERROR(expression)                                                              \
+  do {                                                                                                \
     if (auto tern_outcome = (expression); !tern_outcome.ok()) return std::move(tern_outcome).error(); \
   } while (false)
 
 // Declares `variable` as the value of a Result, or returns its error.
-#define TERN_ASSIGN(variable, expression)                                  \
-  auto variable##_result = (expression);                                   \
+#define TERN_ASSIGN(variable, expression)                                   \
+  auto variable##_result = (expression);                                    \
   if (!variable##_result.ok()) return std::move(variable##_result).error(); \
   auto variable = *std::move(variable##_result)

@@ -63,8 +63,7 @@ Result<Options> read_options() {
     options.device = *device;
   }
   if (const auto text = variable("TERN_STRICT")) {
-    if (*text != "0" && *text != "1")
-      return error(Code::invalid_argument, "TERN_STRICT", "'{}' is not 0 or 1", *text);
+    if (*text != "0" && *text != "1") return error(Code::invalid_argument, "TERN_STRICT", "'{}' is not 0 or 1", *text);
     options.strict = *text == "1";
   }
   if (const auto text = variable("TERN_THREADS")) {

@@ -6,11 +6,21 @@
 namespace tern {
 
 std::string_view name(Code code) {
-  static constexpr std::array<std::string_view, 15> kNames = {
-      "ok",          "invalid_argument",        "empty_input",   "unsupported",
-      "non_finite",  "invalid_quantized_value", "invalid_scale", "quality_below_limit",
-      "memory_allocation", "insufficient_memory", "gpu_not_available", "kernel_launch",
-      "io_error",    "corrupt_file",            "internal"};
+  static constexpr std::array<std::string_view, 15> kNames = {"ok",
+                                                              "invalid_argument",
+                                                              "empty_input",
+                                                              "unsupported",
+                                                              "non_finite",
+                                                              "invalid_quantized_value",
+                                                              "invalid_scale",
+                                                              "quality_below_limit",
+                                                              "memory_allocation",
+                                                              "insufficient_memory",
+                                                              "gpu_not_available",
+                                                              "kernel_launch",
+                                                              "io_error",
+                                                              "corrupt_file",
+                                                              "internal"};
   static_assert(kNames.size() == static_cast<std::size_t>(Code::internal) + 1);
   const auto i = static_cast<std::size_t>(code);
   return i < kNames.size() ? kNames[i] : "unknown";

@@ -54,9 +54,7 @@ std::string name(DeviceId id) {
 Result<DType> parse_dtype(std::string_view text) { return parse_word(kDTypes, "dtype", text); }
 Result<Scheme> parse_scheme(std::string_view text) { return parse_word(kSchemes, "scheme", text); }
 Result<Format> parse_format(std::string_view text) { return parse_word(kFormats, "format", text); }
-Result<NonFinite> parse_non_finite(std::string_view text) {
-  return parse_word(kPolicies, "non-finite policy", text);
-}
+Result<NonFinite> parse_non_finite(std::string_view text) { return parse_word(kPolicies, "non-finite policy", text); }
 
 Result<Granularity> parse_granularity(std::string_view text) {
   if (text == "tensor") return Granularity::tensor();

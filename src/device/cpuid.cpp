@@ -58,8 +58,8 @@ Capabilities detect_cpu_capabilities() {
 
   if (!bit(l1.ecx, 27)) return set;  // no OSXSAVE: nothing wider than 128 bits is saved
   const unsigned states = saved_states();
-  const bool os_avx = (states & 0x6) == 0x6;           // XMM, YMM
-  const bool os_avx512 = (states & 0xE6) == 0xE6;      // and opmask, ZMM
+  const bool os_avx = (states & 0x6) == 0x6;            // XMM, YMM
+  const bool os_avx512 = (states & 0xE6) == 0xE6;       // and opmask, ZMM
   const bool os_tiles = (states & 0x60000) == 0x60000;  // TILECFG, TILEDATA
 
   const bool avx2 = os_avx && bit(l1.ecx, 28) && bit(l7.ebx, 5) && bit(l1.ecx, 12) && bit(l1.ecx, 29);
@@ -69,8 +69,7 @@ Capabilities detect_cpu_capabilities() {
       avx2 && os_avx512 && bit(l7.ebx, 16) && bit(l7.ebx, 17) && bit(l7.ebx, 30) && bit(l7.ebx, 31);  // F DQ BW VL
   if (avx512) set.add(Capability::x86_avx512);
   if (avx512 && bit(l7.ecx, 11)) set.add(Capability::x86_avx512vnni);
-  if (avx512 && os_tiles && bit(l7.edx, 24) && bit(l7.edx, 25) && tiles_permitted())
-    set.add(Capability::x86_amx_int8);
+  if (avx512 && os_tiles && bit(l7.edx, 24) && bit(l7.edx, 25) && tiles_permitted()) set.add(Capability::x86_amx_int8);
   return set;
 }
 
@@ -80,7 +79,7 @@ const char* cpu_architecture() { return "aarch64"; }
 
 Capabilities detect_cpu_capabilities() {
   Capabilities set;
-  set.add(Capability::arm_neon);  // part of every 64-bit ARM
+  set.add(Capability::arm_neon);                      // part of every 64-bit ARM
 #if defined(__linux__)
   constexpr unsigned long kHwcapDotprod = 1UL << 20;  // HWCAP_ASIMDDP
   constexpr unsigned long kHwcap2I8mm = 1UL << 13;

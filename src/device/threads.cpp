@@ -57,8 +57,7 @@ void run_slot(Threads::Task task, void* context, int slot) {
 }  // namespace
 
 struct Threads::Pool {
-  explicit Pool(int count)
-      : generation(fork_generation.load()), spins(count <= usable_threads() ? kSpins : 0) {
+  explicit Pool(int count) : generation(fork_generation.load()), spins(count <= usable_threads() ? kSpins : 0) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the application's threads' business
@@ -124,7 +123,7 @@ struct Threads::Pool {
   Task task = nullptr;
   void* context = nullptr;
   std::atomic<bool> stopping{false};
-  std::atomic_flag busy;                          // one job at a time
+  std::atomic_flag busy;  // one job at a time
   alignas(64) std::atomic<std::uint32_t> jobs{0};
   alignas(64) std::atomic<std::uint64_t> claims{0};  // number of slots << 32 | next slot
   alignas(64) std::atomic<int> unfinished{0};

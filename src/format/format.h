@@ -17,9 +17,7 @@ struct CodeRange {
 constexpr CodeRange code_range(Scheme scheme) { return scheme == Scheme::int2 ? CodeRange{-2, 1} : CodeRange{-1, 1}; }
 
 // Whether a format can hold a scheme's codes as the library stores them: trits in i2, -2..1 in s2, either in i8.
-constexpr bool holds(Format format, Scheme scheme) {
-  return format == Format::i8 || format == default_format(scheme);
-}
+constexpr bool holds(Format format, Scheme scheme) { return format == Format::i8 || format == default_format(scheme); }
 
 constexpr int codes_per_byte(Format format) { return format == Format::i8 ? 1 : 4; }
 

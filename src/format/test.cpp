@@ -49,7 +49,8 @@ TEST(Rows, PackAndReadEveryShortLength) {
       std::vector<std::uint8_t> row(static_cast<std::size_t>(row_bytes(format, k)), 0xEE);
       pack_row(format, codes.data(), k, row.data());
       for (std::int64_t i = 0; i < k; ++i)
-        EXPECT_EQ(read_code(format, row.data(), i), codes[static_cast<std::size_t>(i)]) << name(format) << k << ' ' << i;
+        EXPECT_EQ(read_code(format, row.data(), i), codes[static_cast<std::size_t>(i)])
+            << name(format) << k << ' ' << i;
       const Scheme scheme = format == Format::s2 ? Scheme::int2 : Scheme::absmean;
       EXPECT_EQ(first_invalid_code(format, scheme, row.data(), k), -1) << name(format) << k;
     }

@@ -26,8 +26,7 @@ std::string utc_now() {
 Result<const OpBench*> find_op(std::string_view op) {
   for (const OpBench& entry : kOpBenches)
     if (entry.op == op) return &entry;
-  return error(Code::invalid_argument, kWhere, "'{}' is not an op with a bench; known are {}", op,
-               listed(bench_ops()));
+  return error(Code::invalid_argument, kWhere, "'{}' is not an op with a bench; known are {}", op, listed(bench_ops()));
 }
 
 Result<std::vector<Context>> open_contexts(const std::vector<int>& threads) {

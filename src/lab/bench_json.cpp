@@ -1,5 +1,6 @@
 // A report as JSON: the machine with the limits' loops that won, and the records.
 #include "base/errors.h"
+#include "commit.h"
 #include "lab/bench.h"
 #include "tern/version.h"
 
@@ -36,10 +37,8 @@ Json machine_json(const BenchReport& report) {
                   {"memory_bytes", device.memory_total_bytes},
                   {"limits", limits},
                   {"tern_version", version()},
+                  {"commit", TERN_COMMIT},
                   {"date", report.date}};
-#ifdef TERN_COMMIT
-  machine["commit"] = TERN_COMMIT;
-#endif
   return machine;
 }
 

@@ -39,9 +39,9 @@ TEST_P(EveryOp, ReportsTheFieldsOfTheContract) {
   ASSERT_TRUE(report.ok()) << report.error().str();
   const auto json = to_json(*report);
   EXPECT_EQ(keys(json), (std::set<std::string>{"machine", "records"}));
-  EXPECT_EQ(keys(json["machine"]),
-            (std::set<std::string>{"device", "name", "architecture", "capabilities", "cores", "hardware_threads",
-                                   "usable_threads", "caches", "memory_bytes", "limits", "tern_version", "date"}));
+  EXPECT_EQ(keys(json["machine"]), (std::set<std::string>{"device", "name", "architecture", "capabilities", "cores",
+                                                          "hardware_threads", "usable_threads", "caches",
+                                                          "memory_bytes", "limits", "tern_version", "commit", "date"}));
   ASSERT_EQ(json["records"].size(), 2U);
   EXPECT_EQ(json["records"][0]["threads"], 1);
   EXPECT_EQ(json["records"][1]["threads"], 2);

@@ -41,8 +41,7 @@ Result<std::vector<SelftestResult>> selftest(const Context& context, const std::
     SelftestResult result{.op = kernel.op, .kernel = kernel.name, .skipped = kernel.refused};
     if (kernel.refused.empty()) {
       const OpSelftest* selftest_of_op = find(kernel.op);
-      if (selftest_of_op == nullptr)
-        return error(Code::internal, "selftest", "op {} has no selftest", kernel.op);
+      if (selftest_of_op == nullptr) return error(Code::internal, "selftest", "op {} has no selftest", kernel.op);
       TERN_ASSIGN(comparison, selftest_of_op->compare(context, kernel.name));
       result.problems = comparison.problems;
       result.difference = comparison.difference;

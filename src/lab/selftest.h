@@ -13,9 +13,9 @@ namespace tern::lab {
 struct SelftestResult {
   std::string op;
   std::string kernel;
-  std::int64_t problems = 0;      // how many were compared
-  std::string skipped;            // why this machine cannot run the kernel; empty when it ran
-  std::string difference;         // problem and element of the first difference; empty when equal
+  std::int64_t problems = 0;  // how many were compared
+  std::string skipped;        // why this machine cannot run the kernel; empty when it ran
+  std::string difference;     // problem and element of the first difference; empty when equal
 };
 
 // Told after each kernel.

@@ -34,7 +34,7 @@ class Random {
 };
 
 enum class Pattern { gaussian, denormal, equal, outlier, zeros, threshold, order };
-inline constexpr std::array kPatterns = {Pattern::gaussian, Pattern::denormal, Pattern::equal, Pattern::outlier,
+inline constexpr std::array kPatterns = {Pattern::gaussian, Pattern::denormal,  Pattern::equal, Pattern::outlier,
                                          Pattern::zeros,    Pattern::threshold, Pattern::order};
 
 constexpr std::string_view name(Pattern pattern) {
@@ -57,9 +57,7 @@ inline void fill_weights(Pattern pattern, Random& random, float* x, std::int64_t
         if (random.below(2) == 0) x[i] = -x[i];
         break;
       // Sums that come out differently when their order is wrong (random data hardly ever shows it).
-      case Pattern::order:
-        x[i] = i % 1024 == 0 ? 1024.0F : i % 1024 == 1 ? 0x1p-14F : 0x1p-45F;
-        break;
+      case Pattern::order: x[i] = i % 1024 == 0 ? 1024.0F : i % 1024 == 1 ? 0x1p-14F : 0x1p-45F; break;
     }
   if (pattern == Pattern::order)  // permuted, so that the large ones meet every lane
     for (std::int64_t i = n - 1; i > 0; --i) std::swap(x[i], x[random.below(i + 1)]);

@@ -15,8 +15,7 @@ std::string name(const Shape& shape) {
 }
 
 Result<std::int64_t> element_count(const Shape& shape) {
-  if (shape.too_many_axes())
-    return error(Code::invalid_argument, "shape", "more than {} axes", Shape::kMaxRank);
+  if (shape.too_many_axes()) return error(Code::invalid_argument, "shape", "more than {} axes", Shape::kMaxRank);
   bool empty = false;
   for (const std::int64_t size : shape.sizes()) {
     if (size < 0) return error(Code::invalid_argument, "shape", "{} has the negative size {}", name(shape), size);

@@ -25,12 +25,8 @@ constexpr auto kTrits = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Sch
 constexpr auto kInt2 = EnumSet<Scheme>::of(Scheme::int2);
 constexpr auto kAnyScheme = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2);
 
-#define KERNEL(op_, format_, isa_, table_, ...)                     \
-  Kernel{{.name = #op_ "." #format_ "." #isa_,                      \
-          .op = #op_,                                               \
-          .format = Format::format_,                                \
-          .isa = #isa_,                                             \
-          __VA_ARGS__},                                             \
+#define KERNEL(op_, format_, isa_, table_, ...)                                                                   \
+  Kernel{{.name = #op_ "." #format_ "." #isa_, .op = #op_, .format = Format::format_, .isa = #isa_, __VA_ARGS__}, \
          op_::entry(static_cast<const op_::table_*>(TERN_BUILT_##isa_(op_::isa_)))},
 constinit const std::array kKernels = {
 #include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)

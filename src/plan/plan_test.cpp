@@ -98,10 +98,10 @@ TEST(Plan, ThreadsTake) {
 TEST(Plan, MalformedOverridesAreErrorsOfSelect) {
   const Context context = open();
   const std::pair<const char*, const char*> bad[] = {
-      {"TERN_MAX_ISA", "x86_avx9"},      {"TERN_MAX_ISA", "AVX2"},  {"TERN_FORCE_KERNEL", "nonsense"},
-      {"TERN_FORCE_KERNEL", "a,,b"},     {"TERN_DEVICE", "gpu"},    {"TERN_DEVICE", "cuda:x"},
-      {"TERN_STRICT", "yes"},            {"TERN_THREADS", "0"},     {"TERN_THREADS", "-1"},
-      {"TERN_THREADS", "two"},           {"TERN_THREADS", "9999999999"}};
+      {"TERN_MAX_ISA", "x86_avx9"},  {"TERN_MAX_ISA", "AVX2"},      {"TERN_FORCE_KERNEL", "nonsense"},
+      {"TERN_FORCE_KERNEL", "a,,b"}, {"TERN_DEVICE", "gpu"},        {"TERN_DEVICE", "cuda:x"},
+      {"TERN_STRICT", "yes"},        {"TERN_THREADS", "0"},         {"TERN_THREADS", "-1"},
+      {"TERN_THREADS", "two"},       {"TERN_THREADS", "9999999999"}};
   for (const auto& [name, value] : bad) {
     const Variable v(name, value);
     auto plan = TernaryQuantizePlan::select(context, kProblem);

@@ -67,8 +67,7 @@ Result<const Kernel*> forced_kernel(std::span<const Kernel> list, const ProblemF
     else
       refusals += fmt::format("{}{} {}", refusals.empty() ? "" : "; ", wanted, refusal->reason);
   }
-  if (chosen == nullptr && !refusals.empty())
-    return error(Code::unsupported, "TERN_FORCE_KERNEL", "{}", refusals);
+  if (chosen == nullptr && !refusals.empty()) return error(Code::unsupported, "TERN_FORCE_KERNEL", "{}", refusals);
   return chosen;
 }
 
@@ -100,8 +99,8 @@ Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts
       willing.push_back(&kernel);
   }
   if (options.max_isa)
-    why.notes.push_back(fmt::format("TERN_MAX_ISA={}",
-                                    options.max_isa->level ? name(*options.max_isa->level) : std::string_view("scalar")));
+    why.notes.push_back(fmt::format(
+        "TERN_MAX_ISA={}", options.max_isa->level ? name(*options.max_isa->level) : std::string_view("scalar")));
   if (!willing.empty()) {
     selection.kernel = willing.front();
     why.chosen_because = "first in the list that takes the problem";

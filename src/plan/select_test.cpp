@@ -14,8 +14,9 @@ using C = Capability;
 
 const Machine kNothing{.device = {}, .capabilities = {}};
 const Machine kLaptop{.device = {}, .capabilities = Caps::of(C::x86_sse41, C::x86_avx2)};
-const Machine kXeon{.device = {}, .capabilities = Caps::of(C::x86_sse41, C::x86_avx2, C::x86_avx_vnni, C::x86_avx512,
-                                                           C::x86_avx512vnni, C::x86_amx_int8)};
+const Machine kXeon{.device = {},
+                    .capabilities = Caps::of(C::x86_sse41, C::x86_avx2, C::x86_avx_vnni, C::x86_avx512,
+                                             C::x86_avx512vnni, C::x86_amx_int8)};
 const Machine kArmServer{.device = {}, .capabilities = Caps::of(C::arm_neon, C::arm_dotprod, C::arm_i8mm)};
 const Machine kTuring{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_capabilities(7, 5)};
 const Machine kHopper{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_capabilities(9, 0)};
@@ -169,7 +170,8 @@ TEST(SelectMadeUp, MaxIsaTakesEffectAndIsNamed) {
   EXPECT_EQ(select_kernel(list, {.op = "linear", .k = 64}, kXeon, options, {}).code(), Code::invalid_argument);
   // A GPU level on a CPU speaks of another device, and the reverse.
   options.max_isa = Options::MaxIsa{C::sm_80};
-  EXPECT_EQ(choose(kXeon, options, {}, {.op = "linear", .m = 32, .k = 64}, list).explanation.chosen, "linear.i2.x86_amx");
+  EXPECT_EQ(choose(kXeon, options, {}, {.op = "linear", .m = 32, .k = 64}, list).explanation.chosen,
+            "linear.i2.x86_amx");
   EXPECT_EQ(choose(kHopper, options, {}, {.op = "linear", .m = 512, .k = 64}, list).explanation.chosen,
             "linear.i2.sm_75");
 }

@@ -40,7 +40,7 @@ struct Emulated {
   }
   static void store(float* p, F a) { __builtin_memcpy(p, a.v, sizeof a.v); }
   static void stream(float* p, F a) { store(p, a); }  // a store that need not stay in the cache; p is kBytes-aligned
-  static void stream_fence() {}                        // after the last stream(), before anyone else reads
+  static void stream_fence() {}                       // after the last stream(), before anyone else reads
   static void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
   static void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 

@@ -89,7 +89,8 @@ struct X86Avx2 {
   static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
   static F table4(const float* values) { return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(values)); }
   static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
-    const __m256i low = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14), high = _mm256_add_epi32(low, _mm256_set1_epi32(16));
+    const __m256i low = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14),
+                  high = _mm256_add_epi32(low, _mm256_set1_epi32(16));
     for (int i = 0; i < 2; ++i) {
       std::int32_t bits = 0;
       __builtin_memcpy(&bits, p + 4 * i, sizeof bits);

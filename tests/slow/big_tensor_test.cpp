@@ -15,8 +15,8 @@ constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 4;
 class BigInput {
  public:
   BigInput()
-      : data_(static_cast<float*>(mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
+      : data_(static_cast<float*>(
+            mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
   ~BigInput() { munmap(data_, bytes()); }
   BigInput(const BigInput&) = delete;
   BigInput& operator=(const BigInput&) = delete;
@@ -58,7 +58,8 @@ TEST(BigTensor, MoreThanTwoToThe31Elements) {
     auto alone = quantize(*context, {x.data() + last, DType::f32, {tail}});
     ASSERT_TRUE(alone.ok());
     EXPECT_EQ(q->scale_values().back(), alone->scale_values()[0]);
-    EXPECT_EQ(std::memcmp(q->quantized_data().data() + last / 4, alone->quantized_data().data(), alone->codes.bytes()), 0);
+    EXPECT_EQ(std::memcmp(q->quantized_data().data() + last / 4, alone->quantized_data().data(), alone->codes.bytes()),
+              0);
     const std::size_t output = q->codes.bytes() + q->scales.bytes() + alone->codes.bytes() + alone->scales.bytes();
     EXPECT_LT(memory->statistics().peak_bytes, output + (1U << 20));
   }

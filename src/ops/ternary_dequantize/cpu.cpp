@@ -11,9 +11,10 @@
 namespace tern::ternary_dequantize {
 namespace {
 
-constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below about 8 us of work another thread costs more than it gives
-constexpr std::int64_t kElemsPerPiece = 64 * 1024;    // what a slot takes at a time
-constexpr std::int64_t kStreamBytes = 32 << 20;       // an output larger than this will not be found in the cache
+constexpr std::int64_t kMinElemsPerSlot =
+    32 * 1024;                                      // below about 8 us of work another thread costs more than it gives
+constexpr std::int64_t kElemsPerPiece = 64 * 1024;  // what a slot takes at a time
+constexpr std::int64_t kStreamBytes = 32 << 20;     // an output larger than this will not be found in the cache
 constexpr std::int64_t kStreamAlignment = 64;
 
 class Driver {
@@ -48,8 +49,7 @@ class Driver {
     const std::int64_t parts = per_row_ == 1 ? ceil_div(len_, kElemsPerPiece) : 1;  // of each single range
     const std::int64_t per_row = ceil_div(per_row_, step) * parts;
     const std::int64_t elems = rows_ * k_;
-    const int slots =
-        static_cast<int>(std::clamp<std::int64_t>(elems / kMinElemsPerSlot, 1, exec_.threads.count()));
+    const int slots = static_cast<int>(std::clamp<std::int64_t>(elems / kMinElemsPerSlot, 1, exec_.threads.count()));
     WorkQueue queue(rows_ * per_row, std::max<std::int64_t>(1, kElemsPerPiece / k_ / 4));
     exec_.threads.run(slots, [&](int) {
       for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
@@ -77,9 +77,8 @@ class Driver {
   // `count` ranges of a row from `range` on, which begin at `column`.
   void call(std::int64_t row, std::int64_t range, std::int64_t column, std::int64_t count, std::int64_t len) {
     float* y = p_.y + row * p_.y_stride + column;
-    const bool aligned =
-        reinterpret_cast<std::uintptr_t>(y) % kStreamAlignment == 0 &&
-        (count == 1 || len * static_cast<std::int64_t>(sizeof(float)) % kStreamAlignment == 0);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(y) % kStreamAlignment == 0 &&
+                         (count == 1 || len * static_cast<std::int64_t>(sizeof(float)) % kStreamAlignment == 0);
     const float* scales = p_.scales + (one_scale_ ? 0 : row * per_row_ + range);
     const std::uint8_t* codes = p_.codes + row * p_.codes_stride + (packed() ? column / 4 : column);
     if (!table_.ranges[load_](codes, count, len, scales, min_code_, stream_ && aligned, y)) invalid_.store(true);

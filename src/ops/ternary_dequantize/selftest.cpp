@@ -38,7 +38,8 @@ Input random_input(Random& random, Scheme scheme, Format format) {
     pack_row(format, row.data(), p.k, in.codes.data() + r * bytes);
   }
   in.scales.resize(static_cast<std::size_t>(make_ranges(p.rows, p.k, p.granularity).total));
-  for (float& s : in.scales) s = std::ldexp(1.0F + std::fabs(random.gaussian()), static_cast<int>(random.below(80)) - 60);
+  for (float& s : in.scales)
+    s = std::ldexp(1.0F + std::fabs(random.gaussian()), static_cast<int>(random.below(80)) - 60);
   return in;
 }
 
@@ -69,8 +70,8 @@ Result<std::string> broken_code(const Context& context, const std::string& kerne
   const auto& p = in.problem;
   if (p.format == Format::s2) return std::string();
   const std::int64_t row = random.below(p.rows), column = random.below(p.k);
-  std::uint8_t& byte = in.codes[static_cast<std::size_t>(row * row_bytes(p.format, p.k) +
-                                                         column / codes_per_byte(p.format))];
+  std::uint8_t& byte =
+      in.codes[static_cast<std::size_t>(row * row_bytes(p.format, p.k) + column / codes_per_byte(p.format))];
   byte = p.format == Format::i8 ? 0x02 : static_cast<std::uint8_t>(byte | (3U << (2 * (column % 4))));
   auto y = run(context, kernel, in);
   if (y.ok()) return fmt::format("an invalid code at [{}, {}] was accepted", row, column);

@@ -59,9 +59,10 @@ Output run(const KernelEntry& entry, const Input& in, int threads = 1) {
   Guarded<std::uint8_t> codes(in.codes.size());
   std::memcpy(codes.data(), in.codes.data(), in.codes.size());
   Guarded<float> y(static_cast<std::size_t>(p.rows * p.k));
-  auto params = Traits::bind(p, {.codes = {codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
-                                 .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
-                                 .y = {y.data(), DType::f32, {p.rows, p.k}}});
+  auto params =
+      Traits::bind(p, {.codes = {codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
+                       .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
+                       .y = {y.data(), DType::f32, {p.rows, p.k}}});
   Output out;
   if (!params.ok()) {
     out.status = std::move(params).error();
@@ -77,7 +78,9 @@ Output run(const KernelEntry& entry, const Input& in, int threads = 1) {
 constexpr struct {
   Scheme scheme;
   Format format;
-} kPairs[] = {{Scheme::absmean, Format::i2}, {Scheme::absmean, Format::i8}, {Scheme::int2, Format::s2},
+} kPairs[] = {{Scheme::absmean, Format::i2},
+              {Scheme::absmean, Format::i8},
+              {Scheme::int2, Format::s2},
               {Scheme::int2, Format::i8}};
 
 TEST(Dequantize, EveryShapeAndGroup) {
@@ -122,14 +125,16 @@ TEST(Dequantize, ValuesAreCodeTimesScale) {
   for (const NamedKernel& kernel : all_kernels(Format::s2)) {
     const auto got = run(kernel.entry, in);
     const float want[] = {0.0F, 0.3F, -0.6F, -0.3F, 0.3F};
-    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(got.bits[i], __builtin_bit_cast(std::uint32_t, want[i])) << kernel.name;
+    for (std::size_t i = 0; i < 5; ++i)
+      EXPECT_EQ(got.bits[i], __builtin_bit_cast(std::uint32_t, want[i])) << kernel.name;
   }
 }
 
 TEST(Dequantize, EveryInvalidCodeIsNamed) {
   Random random(3);
   for (const std::int64_t k : {1, 6, 33, 130, 200})
-    for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})
+    for (const Granularity g :
+         {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})
       for (std::int64_t bad = 0; bad < 2 * k; bad += 1 + k / 40) {
         Input in = make_input({.rows = 2, .k = k, .granularity = g, .format = Format::i2}, random);
         in.codes[static_cast<std::size_t>(bad / k * row_bytes(Format::i2, k) + bad % k / 4)] |=
@@ -149,20 +154,22 @@ TEST(Dequantize, StridedRowsAndOddAddresses) {
   Random random(4);
   for (const auto [scheme, format] : kPairs)
     for (const std::int64_t k : {5, 64, 1000}) {
-      const Input in = make_input({.rows = 3, .k = k, .scheme = scheme, .granularity = Granularity::row(), .format = format}, random);
+      const Input in = make_input(
+          {.rows = 3, .k = k, .scheme = scheme, .granularity = Granularity::row(), .format = format}, random);
       const auto want = run(test::reference_kernel(kOp, format), in);
       const std::int64_t stride = k + 2;
       for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
         std::vector<std::uint8_t> y(static_cast<std::size_t>(3 * stride * 4 + 1), 0xEE);
-        auto params = Traits::bind(
-            in.p, {.codes = {in.codes.data(), code_dtype(format), {3, row_bytes(format, k)}},
-                   .scales = {in.scales.data(), DType::f32, {3}},
-                   .y = {y.data() + 1, DType::f32, {3, k}, {stride, 1}, {}}});
+        auto params = Traits::bind(in.p, {.codes = {in.codes.data(), code_dtype(format), {3, row_bytes(format, k)}},
+                                          .scales = {in.scales.data(), DType::f32, {3}},
+                                          .y = {y.data() + 1, DType::f32, {3, k}, {stride, 1}, {}}});
         ASSERT_TRUE(params.ok()) << params.error().str();
         const Threads& pool = test::pool_of(2);
         ASSERT_TRUE(kernel.entry.run(kernel.entry.table, &*params, {pool, {}}).ok());
         for (std::int64_t row = 0; row < 3; ++row) {
-          ASSERT_EQ(std::memcmp(y.data() + 1 + row * stride * 4, want.bits.data() + row * k, static_cast<std::size_t>(k) * 4), 0)
+          ASSERT_EQ(
+              std::memcmp(y.data() + 1 + row * stride * 4, want.bits.data() + row * k, static_cast<std::size_t>(k) * 4),
+              0)
               << kernel.name;
           for (int i = 0; i < 8 && row < 2; ++i)
             ASSERT_EQ(y[static_cast<std::size_t>(1 + (row * stride + k) * 4 + i)], 0xEE);

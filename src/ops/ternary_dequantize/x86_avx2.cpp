@@ -1,6 +1,6 @@
 // ternary_dequantize for AVX2.
-#include "ops/ternary_dequantize/generic.h"
 #include "simd/x86_avx2.h"
+#include "ops/ternary_dequantize/generic.h"
 
 namespace tern::ternary_dequantize {
 

@@ -1,6 +1,6 @@
 // ternary_dequantize for SSE4.1.
-#include "ops/ternary_dequantize/generic.h"
 #include "simd/x86_sse41.h"
+#include "ops/ternary_dequantize/generic.h"
 
 namespace tern::ternary_dequantize {
 

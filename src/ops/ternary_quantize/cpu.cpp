@@ -17,9 +17,10 @@ namespace tern::ternary_quantize {
 namespace {
 
 constexpr std::int64_t kBlock = static_cast<std::int64_t>(simd::kSumBlock);
-constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;   // below about 8 us of work another thread costs more than it gives
-constexpr std::int64_t kElemsPerPiece = 64 * 1024;     // what a slot takes at a time: small enough to balance
-constexpr std::int64_t kMaxSegments = 1024;            // of a long range; each a whole subtree of the sum
+constexpr std::int64_t kMinElemsPerSlot =
+    32 * 1024;                                      // below about 8 us of work another thread costs more than it gives
+constexpr std::int64_t kElemsPerPiece = 64 * 1024;  // what a slot takes at a time: small enough to balance
+constexpr std::int64_t kMaxSegments = 1024;         // of a long range; each a whole subtree of the sum
 
 // A statistic of one segment of a long range.
 struct Segment {

@@ -107,7 +107,8 @@ struct Loops {
 
   template <int kShift>
   static double abs_sum_ahead(const float* x, std::size_t n, Far<kShift> far) {
-    return tree_sum(x, n, [](const float* p) { return S::abs_quad_sums(p); }, far);
+    return tree_sum(
+        x, n, [](const float* p) { return S::abs_quad_sums(p); }, far);
   }
   static double abs_sum(const float* x, std::int64_t n) {
     return abs_sum_ahead(x, static_cast<std::size_t>(n), Streaming{x, kFarBytes});
@@ -184,8 +185,9 @@ struct Loops {
 
   template <int kRule, int kStore>
   static void code_step(const float* x, F by, void* out) {
-    store_step<kStore>(out, S::narrow(code<kRule>(S::load(x), by), code<kRule>(S::load(x + S::kF), by),
-                                      code<kRule>(S::load(x + 2 * S::kF), by), code<kRule>(S::load(x + 3 * S::kF), by)));
+    store_step<kStore>(out,
+                       S::narrow(code<kRule>(S::load(x), by), code<kRule>(S::load(x + S::kF), by),
+                                 code<kRule>(S::load(x + 2 * S::kF), by), code<kRule>(S::load(x + 3 * S::kF), by)));
   }
 
   template <int kRule, int kStore, int kShift>

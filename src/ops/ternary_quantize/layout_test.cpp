@@ -30,7 +30,8 @@ TEST(QuantizeLayout, StridedRowsAndOddAddresses) {
   Random random(1);
   for (const Format format : {Format::i2, Format::i8})
     for (const std::int64_t k : {1, 5, 32, 100, 1025, 3000})
-      for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})
+      for (const Granularity g :
+           {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})
         for (const NonFinite policy : {NonFinite::reject, NonFinite::saturate}) {
           Problem p{.rows = 4, .k = k, .granularity = g, .format = format};
           p.non_finite = policy;
@@ -42,7 +43,8 @@ TEST(QuantizeLayout, StridedRowsAndOddAddresses) {
           std::vector<std::uint8_t> x_bytes(static_cast<std::size_t>(4 * x_stride) * 4 + 1);
           auto* x = reinterpret_cast<float*>(x_bytes.data() + 1);  // not even a multiple of 4
           for (std::int64_t row = 0; row < 4; ++row)
-            std::memcpy(x_bytes.data() + 1 + row * x_stride * 4, dense.data() + row * k, static_cast<std::size_t>(k) * 4);
+            std::memcpy(x_bytes.data() + 1 + row * x_stride * 4, dense.data() + row * k,
+                        static_cast<std::size_t>(k) * 4);
           for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
             std::vector<std::uint8_t> codes(static_cast<std::size_t>(4 * c_stride), 0xEE);
             std::vector<std::uint8_t> scales(want.scales.size() * 4 + 1, 0xEE);
@@ -81,7 +83,11 @@ class Refusals : public ::testing::Test {
   std::vector<std::uint8_t> codes = std::vector<std::uint8_t>(64);
   std::vector<float> scales = std::vector<float>(4);
   std::vector<float> given = std::vector<float>(4, 1.0F);
-  Problem p{.rows = 4, .k = 16, .scheme = Scheme::int2, .granularity = Granularity::row(), .format = Format::s2,
+  Problem p{.rows = 4,
+            .k = 16,
+            .scheme = Scheme::int2,
+            .granularity = Granularity::row(),
+            .format = Format::s2,
             .scale_given = true};
   Args args{.x = {x.data(), DType::f32, {4, 16}},
             .codes = {codes.data(), DType::u8, {4, 4}},

@@ -64,7 +64,8 @@ double ordered_sum(std::int64_t n, Term term) {
 }
 
 float mean_abs(const Range& range) {
-  const double sum = ordered_sum(range.count(), [&](std::int64_t i) { return std::fabs(static_cast<double>(range[i])); });
+  const double sum =
+      ordered_sum(range.count(), [&](std::int64_t i) { return std::fabs(static_cast<double>(range[i])); });
   return static_cast<float>(sum / static_cast<double>(range.count()));
 }
 
@@ -75,9 +76,8 @@ float mse_scale(const Range& range) {
     std::int64_t count = 0;
     for (std::int64_t i = 0; i < range.count(); ++i) count += above(i) ? 1 : 0;
     if (count == 0) return s;
-    const double sum = ordered_sum(range.count(), [&](std::int64_t i) {
-      return above(i) ? std::fabs(static_cast<double>(range[i])) : 0.0;
-    });
+    const double sum = ordered_sum(
+        range.count(), [&](std::int64_t i) { return above(i) ? std::fabs(static_cast<double>(range[i])) : 0.0; });
     const float next = std::fmax(static_cast<float>(sum / static_cast<double>(count)), 1e-5F);
     if (next == s) return s;
     s = next;
@@ -105,8 +105,7 @@ float range_scale(const Range& range, Scheme scheme) {
 }
 
 int code_of(float x, float s, Scheme scheme) {
-  if (scheme == Scheme::int2)
-    return static_cast<int>(std::nearbyint(std::fmin(std::fmax(x / s, -2.0F), 1.0F)));
+  if (scheme == Scheme::int2) return static_cast<int>(std::nearbyint(std::fmin(std::fmax(x / s, -2.0F), 1.0F)));
   if (!(2.0F * std::fabs(x) > s)) return 0;
   return x > 0 ? 1 : -1;
 }

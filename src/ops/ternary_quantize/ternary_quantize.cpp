@@ -56,8 +56,8 @@ Error ternary_quantize::non_finite_error(const Params& params, std::int64_t inde
   float value = 0;
   __builtin_memcpy(&value, params.x + row * params.x_stride + column, sizeof value);
   return error_at(index, Code::non_finite, OpTraits<TernaryQuantize>::kName,
-                  "x[{}, {}] (element {}) is {}; quantize finite values, or use the policy saturate", row, column, index,
-                  value);
+                  "x[{}, {}] (element {}) is {}; quantize finite values, or use the policy saturate", row, column,
+                  index, value);
 }
 
 }  // namespace tern

@@ -25,8 +25,8 @@ struct Params {
   std::uint8_t* codes = nullptr;
   std::int64_t codes_stride = 0;  // bytes
   float* scales = nullptr;
-  const float* given = nullptr;   // null: the scheme computes its scales
-  std::int64_t given_step = 0;    // 0: one for all ranges, 1: one per range
+  const float* given = nullptr;  // null: the scheme computes its scales
+  std::int64_t given_step = 0;   // 0: one for all ranges, 1: one per range
 };
 
 // The error every kernel gives for a non-finite value at a row-major index.

@@ -64,7 +64,7 @@ std::vector<float> weights(const Problem& p, Pattern pattern, Random& random) {
   return x;
 }
 
-constexpr std::int64_t kShortRows[] = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,   17,  31,
+constexpr std::int64_t kShortRows[] = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,   17,   31,
                                        32, 33, 63, 64, 65, 127, 128, 129, 130, 1023, 1024, 1025};
 
 TEST(Quantize, EveryShapeAndGroup) {
@@ -100,9 +100,9 @@ TEST(Quantize, EveryThreadCountGivesTheSameBits) {
     const struct {
       std::int64_t rows, k;
       Granularity g;
-    } cases[] = {{1, 300'001, Granularity::tensor()},    {3, 100'003, Granularity::tensor()},
-                 {2, 150'000, Granularity::row()},       {600, 512, Granularity::row()},
-                 {3, 100'001, Granularity::group(127)},  {64, 4096, Granularity::group(128)},
+    } cases[] = {{1, 300'001, Granularity::tensor()},     {3, 100'003, Granularity::tensor()},
+                 {2, 150'000, Granularity::row()},        {600, 512, Granularity::row()},
+                 {3, 100'001, Granularity::group(127)},   {64, 4096, Granularity::group(128)},
                  {2, 200'002, Granularity::group(70'001)}};
     for (const auto& c : cases) {
       const Problem p{.rows = c.rows, .k = c.k, .scheme = scheme, .granularity = c.g, .format = format};
@@ -155,8 +155,10 @@ TEST(Quantize, CodesAreTheRoundedQuotient) {
                                static_cast<int>(random.below(60)) - 20);
     std::vector<float> x = {s};
     for (float h : {s / 2, -s / 2})
-      for (int step = 0; step < 3; ++step, h = std::nextafter(h, 2 * h)) x.insert(x.end(), {h, std::nextafter(h, 0.0F)});
-    const Problem p{.rows = 1, .k = static_cast<std::int64_t>(x.size()), .scheme = Scheme::absmax, .format = Format::i8};
+      for (int step = 0; step < 3; ++step, h = std::nextafter(h, 2 * h))
+        x.insert(x.end(), {h, std::nextafter(h, 0.0F)});
+    const Problem p{
+        .rows = 1, .k = static_cast<std::int64_t>(x.size()), .scheme = Scheme::absmax, .format = Format::i8};
     for (const NamedKernel& kernel : all_kernels(p.format)) {
       const auto got = run_quantize(kernel.entry, p, x);
       ASSERT_EQ(got.scales[0], s);
@@ -181,7 +183,11 @@ TEST(Quantize, Int2TakesAGivenScale) {
   Random random(6);
   for (const Format format : {Format::s2, Format::i8})
     for (const std::int64_t group : {3, 8, 128}) {
-      p = {.rows = 3, .k = 1000, .scheme = Scheme::int2, .granularity = Granularity::group(group), .format = format,
+      p = {.rows = 3,
+           .k = 1000,
+           .scheme = Scheme::int2,
+           .granularity = Granularity::group(group),
+           .format = format,
            .scale_given = true};
       std::vector<float> given(static_cast<std::size_t>(make_ranges(3, 1000, p.granularity).total));
       for (float& s : given) s = 0.01F + std::fabs(random.gaussian());
@@ -214,7 +220,8 @@ TEST(Quantize, TheFirstNonFiniteValueIsNamed) {
 
 TEST(Quantize, TheFirstNonFiniteValueIsNamedWithThreads) {
   Random random(8);
-  for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(128), Granularity::group(99)})
+  for (const Granularity g :
+       {Granularity::tensor(), Granularity::row(), Granularity::group(128), Granularity::group(99)})
     for (int repetition = 0; repetition < 10; ++repetition) {
       const Problem p{.rows = 8, .k = 50'000, .granularity = g, .format = Format::i2};
       auto x = weights(p, Pattern::gaussian, random);
@@ -227,7 +234,8 @@ TEST(Quantize, SaturateReadsNanAsZeroAndInfinityAsTheLargestValue) {
   Random random(9);
   for (const auto [scheme, format] : kPairs)
     for (const std::int64_t k : {1, 7, 128, 1030, 5000})
-      for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)}) {
+      for (const Granularity g :
+           {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)}) {
         Problem p{.rows = 2, .k = k, .scheme = scheme, .granularity = g, .format = format};
         p.non_finite = NonFinite::saturate;
         auto x = weights(p, Pattern::gaussian, random);
@@ -252,7 +260,8 @@ TEST(Quantize, SaturateWithThreads) {
       Problem p{.rows = 2, .k = 100'002, .scheme = scheme, .granularity = g, .format = format};
       p.non_finite = NonFinite::saturate;
       auto x = weights(p, Pattern::gaussian, random);
-      for (int i = 0; i < 50; ++i) x[static_cast<std::size_t>(random.below(200'004))] = i % 2 == 0 ? kInf : std::nanf("");
+      for (int i = 0; i < 50; ++i)
+        x[static_cast<std::size_t>(random.below(200'004))] = i % 2 == 0 ? kInf : std::nanf("");
       expect_equal(p, x, {1, 4});
       if (HasFatalFailure()) return;
     }

@@ -1,6 +1,6 @@
 // ternary_quantize for AVX2.
-#include "ops/ternary_quantize/generic.h"
 #include "simd/x86_avx2.h"
+#include "ops/ternary_quantize/generic.h"
 
 namespace tern::ternary_quantize {
 

@@ -1,6 +1,6 @@
 // ternary_quantize for SSE4.1.
-#include "ops/ternary_quantize/generic.h"
 #include "simd/x86_sse41.h"
+#include "ops/ternary_quantize/generic.h"
 
 namespace tern::ternary_quantize {
 
