@@ -197,6 +197,16 @@ TEST_F(Validate, Shapes) {
   EXPECT_EQ(validate(q).code(), Code::invalid_argument);
 }
 
+TEST(ValidateEmpty, HugeShapesOfNothingEndAtOnce) {
+  for (const Shape& shape : {Shape{std::int64_t{1} << 62, 0}, Shape{std::int64_t{1} << 40, std::int64_t{1} << 40, 0}}) {
+    QuantizedTensor q;
+    q.shape = shape;
+    q.codes = *Tensor::allocate(host_memory(), DType::u8, {0});
+    q.scales = *Tensor::allocate(host_memory(), DType::f32, {0});
+    EXPECT_TRUE(validate(q).ok()) << name(shape);
+  }
+}
+
 TEST(Memory, ExtraBytesAreFewAndNoneStay) {
   const auto memory = with_statistics(host_memory());
   const Context context = open({.threads = 16, .memory = memory});

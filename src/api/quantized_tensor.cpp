@@ -1,4 +1,5 @@
 // What a QuantizedTensor says of itself, and whether it holds together.
+#include "base/checked.h"
 #include "base/errors.h"
 #include "format/checksum.h"
 #include "format/format.h"
@@ -12,7 +13,8 @@ std::int64_t QuantizedTensor::k() const { return shape.rank() == 0 ? 1 : shape[s
 
 std::int64_t QuantizedTensor::rows() const {
   std::int64_t rows = 1;
-  for (int axis = 0; axis + 1 < shape.rank(); ++axis) rows *= shape[axis];
+  // Where this overflows, an axis is 0 or element_count() refuses the shape.
+  for (int axis = 0; axis + 1 < shape.rank(); ++axis) rows = checked_mul(rows, shape[axis]).value_or(0);
   return rows;
 }
 
@@ -35,6 +37,7 @@ Status validate(const QuantizedTensor& q) {
   const std::int64_t ranges = make_ranges(rows, k, q.granularity).total;
   TERN_RETURN_IF_ERROR(check_dense(kWhere, "scales", q.scales.view(), DType::f32, ranges));
   TERN_RETURN_IF_ERROR(check_scales(kWhere, "scales", q.scales.as<float>().data(), ranges));
+  if (*elements == 0) return {};
   const CodeRange valid = code_range(q.scheme);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::uint8_t* codes = q.quantized_data().data() + row * row_bytes(q.format, k);

@@ -29,7 +29,8 @@ void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint
 
 std::int64_t first_invalid_code(Format format, Scheme scheme, const std::uint8_t* row, std::int64_t k) {
   const CodeRange range = code_range(scheme);
-  for (std::int64_t i = 0; i < k; ++i) {
+  const bool every_code_is_valid = format == Format::s2 && scheme == Scheme::int2;
+  for (std::int64_t i = 0; i < k && !every_code_is_valid; ++i) {
     if (format == Format::i2 && i % 4 == 0 && i + 4 <= k && !i2::has_code3(row[i / 4])) {
       i += 3;  // four valid trits at once
       continue;
