@@ -72,7 +72,7 @@ Result<std::string> broken_code(const Context& context, const std::string& kerne
   const std::int64_t row = random.below(p.rows), column = random.below(p.k);
   std::uint8_t& byte =
       in.codes[static_cast<std::size_t>(row * row_bytes(p.format, p.k) + column / codes_per_byte(p.format))];
-  byte = p.format == Format::i8 ? 0x02 : static_cast<std::uint8_t>(byte | (3U << (2 * (column % 4))));
+  byte = static_cast<std::uint8_t>(p.format == Format::i8 ? 2U : byte | (3U << (2 * (column % 4))));
   auto y = run(context, kernel, in);
   if (y.ok()) return fmt::format("an invalid code at [{}, {}] was accepted", row, column);
   if (y.code() != Code::invalid_quantized_value || y.error().index != row * p.k + column)
