@@ -6,6 +6,7 @@ function(tern_test_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE tern_internal GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})  # for tests/support
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)   # tests are compiled more often than they run
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(TARGET tern_lab)
     target_link_libraries(${name} PRIVATE tern_lab)
