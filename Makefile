@@ -5,9 +5,7 @@ demo test test-deep:
 	scripts/$@
 
 bench:
-	cmake --preset release >/dev/null && cmake --build build/release
-	build/release/bin/tern bench ternary_quantize --all-kernels
-	build/release/bin/tern bench ternary_dequantize --all-kernels
+	scripts/bench
 
 format:
 	find include src apps tests \( -name '*.cpp' -o -name '*.h' -o -name '*.c' \) -exec clang-format -i {} +
