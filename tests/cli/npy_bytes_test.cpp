@@ -28,7 +28,7 @@ void write_bytes(const std::string& path, const std::string& bytes) { std::ofstr
 
 void write_npy(const std::string& path, const std::string& shape, const std::vector<float>& values) {
   std::string data(values.size() * sizeof(float), '\0');
-  std::memcpy(data.data(), values.data(), data.size());
+  if (!values.empty()) std::memcpy(data.data(), values.data(), data.size());
   write_bytes(path, npy_header("<f4", false, shape) + data);
 }
 
