@@ -20,8 +20,10 @@ namespace {
 
 constexpr auto kSse41 = Capabilities::of(Capability::x86_sse41);
 constexpr auto kAvx2 = Capabilities::of(Capability::x86_avx2);
+constexpr auto kAvx512 = Capabilities::of(Capability::x86_avx512);
 constexpr auto kF32 = EnumSet<DType>::of(DType::f32);
 constexpr auto kTrits = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse);
+constexpr auto kMse = EnumSet<Scheme>::of(Scheme::mse);
 constexpr auto kInt2 = EnumSet<Scheme>::of(Scheme::int2);
 constexpr auto kAnyScheme = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2);
 

@@ -38,19 +38,19 @@ Selection choose(const Machine& machine, const Options& options = {}, const Pref
   return selection.ok() ? *std::move(selection) : Selection{};
 }
 
-const std::map<std::string, std::string> kOtherFormats = {
-    {"ternary_quantize.s2.x86_avx2", "is for s2, the problem is i2"},
-    {"ternary_quantize.i8.x86_avx2", "is for i8, the problem is i2"},
-    {"ternary_quantize.s2.x86_sse41", "is for s2, the problem is i2"},
-    {"ternary_quantize.i8.x86_sse41", "is for i8, the problem is i2"},
-    {"ternary_quantize.s2.scalar", "is for s2, the problem is i2"},
-    {"ternary_quantize.i8.scalar", "is for i8, the problem is i2"},
-    {"ternary_quantize.s2.reference", "is for s2, the problem is i2"},
-    {"ternary_quantize.i8.reference", "is for i8, the problem is i2"}};
+const std::map<std::string, std::string> kOthers = {{"ternary_quantize.i2.x86_avx512", "does not know scheme absmean"},
+                                                    {"ternary_quantize.s2.x86_avx2", "is for s2, the problem is i2"},
+                                                    {"ternary_quantize.i8.x86_avx2", "is for i8, the problem is i2"},
+                                                    {"ternary_quantize.s2.x86_sse41", "is for s2, the problem is i2"},
+                                                    {"ternary_quantize.i8.x86_sse41", "is for i8, the problem is i2"},
+                                                    {"ternary_quantize.s2.scalar", "is for s2, the problem is i2"},
+                                                    {"ternary_quantize.i8.scalar", "is for i8, the problem is i2"},
+                                                    {"ternary_quantize.s2.reference", "is for s2, the problem is i2"},
+                                                    {"ternary_quantize.i8.reference", "is for i8, the problem is i2"}};
 
 std::map<std::string, std::string> with_i2(const std::string& avx2, const std::string& sse41, const std::string& scalar,
                                            const std::string& reference) {
-  auto all = kOtherFormats;
+  auto all = kOthers;
   if (!avx2.empty()) all["ternary_quantize.i2.x86_avx2"] = avx2;
   if (!sse41.empty()) all["ternary_quantize.i2.x86_sse41"] = sse41;
   if (!scalar.empty()) all["ternary_quantize.i2.scalar"] = scalar;
@@ -66,7 +66,12 @@ TEST(Select, Avx2Laptop) {
   EXPECT_EQ(reasons(s), with_i2("", other, other, other));
 }
 
-TEST(Select, XeonWithAmx) { EXPECT_EQ(choose(kXeon).explanation.chosen, "ternary_quantize.i2.x86_avx2"); }
+TEST(Select, XeonWithAmx) {
+  EXPECT_EQ(choose(kXeon).explanation.chosen, "ternary_quantize.i2.x86_avx2");
+  ProblemFacts mse = quantize_i2();
+  mse.scheme = Scheme::mse;
+  EXPECT_EQ(choose(kXeon, {}, {}, mse).explanation.chosen, "ternary_quantize.i2.x86_avx512");
+}
 #endif
 
 TEST(Select, MachineWithNothing) {

@@ -1,0 +1,108 @@
+// Vector words for AVX-512 (F, BW, VL, DQ): 16 floats, 8 doubles. See emulated.h for what each word means.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tern::simd {
+namespace {
+
+struct X86Avx512 {
+  using F = __m512;
+  using D = __m512d;  // of quads 0 2 4 6 1 3 5 7; store() puts them in order
+  using I = __m512i;
+  using B = __m512i;
+  static constexpr std::size_t kF = 16, kD = 8;
+
+  static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static F set1(float v) { return _mm512_set1_ps(v); }
+  static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
+  static void stream(float* p, F v) { _mm512_stream_ps(p, v); }
+  static void stream_fence() { _mm_sfence(); }
+  static void prefetch_l1(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  static void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
+
+  static D zero_d() { return _mm512_setzero_pd(); }
+  static D add(D a, D b) { return _mm512_add_pd(a, b); }
+  static void store(double* p, D v) {
+    _mm512_storeu_pd(p, _mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v));
+  }
+  // Two vectors of four quads each
+  static D quad_sums(F a, F b) {
+    const F even = _mm512_shuffle_ps(a, b, 0b10'00'10'00);  // of quads 0 4 1 5 | 2 6 3 7
+    const F odd = _mm512_shuffle_ps(a, b, 0b11'01'11'01);
+    const D low = _mm512_add_pd(low_half(even), low_half(odd));
+    const D high = _mm512_add_pd(high_half(even), high_half(odd));
+    return _mm512_add_pd(_mm512_unpacklo_pd(low, high), _mm512_unpackhi_pd(low, high));
+  }
+  static D abs_quad_sums(const float* p) { return quad_sums(abs(load(p)), abs(load(p + 16))); }
+  static D abs_quad_sums_above(const float* p, float h, I& count) {
+    const auto keep = [&](const float* q) {
+      const F a = abs(load(q));
+      const __mmask16 above = _mm512_cmp_ps_mask(a, set1(h), _CMP_GT_OQ);
+      count = _mm512_mask_add_epi32(count, above, count, _mm512_set1_epi32(1));
+      return _mm512_maskz_mov_ps(above, a);
+    };
+    const F first = keep(p);
+    return quad_sums(first, keep(p + 16));
+  }
+
+  static I zero_i() { return _mm512_setzero_si512(); }
+  static F abs(F v) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0F), v); }
+  static F negate(F v) { return _mm512_xor_ps(_mm512_set1_ps(-0.0F), v); }
+  static I max_bits(I m, F v) { return max(m, _mm512_castps_si512(v)); }
+  static I max(I a, I b) { return _mm512_max_epi32(a, b); }
+  static std::int32_t max_lane(I v) { return _mm512_reduce_max_epi32(v); }
+  static std::int32_t sum_lanes(I v) { return _mm512_reduce_add_epi32(v); }
+
+  static I trits(F x, F h) {
+    const __mmask16 above = _mm512_cmp_ps_mask(x, h, _CMP_GT_OQ);
+    const __mmask16 below = _mm512_cmp_ps_mask(x, negate(h), _CMP_LT_OQ);
+    return _mm512_mask_sub_epi32(_mm512_maskz_set1_epi32(above, 1), below, _mm512_setzero_si512(),
+                                 _mm512_set1_epi32(1));
+  }
+  static I int2(F x, F s) {
+    return _mm512_cvtps_epi32(
+        _mm512_min_ps(_mm512_max_ps(_mm512_div_ps(x, s), _mm512_set1_ps(-2.0F)), _mm512_set1_ps(1.0F)));
+  }
+  static B narrow(I a, I b, I c, I d) {
+    return _mm512_inserti32x4(_mm512_inserti32x4(_mm512_inserti32x4(_mm512_castsi128_si512(_mm512_cvtepi32_epi8(a)),
+                                                                    _mm512_cvtepi32_epi8(b), 1),
+                                                 _mm512_cvtepi32_epi8(c), 2),
+                              _mm512_cvtepi32_epi8(d), 3);
+  }
+  static void store_i8(std::int8_t* p, B v) { _mm512_storeu_si512(p, v); }
+  static void store_i2(std::uint8_t* p, B v) { store_quads(p, _mm512_add_epi8(v, _mm512_set1_epi8(1))); }
+  static void store_s2(std::uint8_t* p, B v) { store_quads(p, _mm512_and_si512(v, _mm512_set1_epi8(3))); }
+
+  static I widen(const std::int8_t* p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I invert(I v) { return _mm512_xor_si512(v, _mm512_set1_epi32(-1)); }
+  static F to_float(I v) { return _mm512_cvtepi32_ps(v); }
+  static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  static F table4(const float* values) { return _mm512_broadcast_f32x4(_mm_loadu_ps(values)); }
+  static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
+    const __m512i shifts = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    for (int i = 0; i < 4; ++i) {
+      std::int32_t bits = 0;
+      __builtin_memcpy(&bits, p + 4 * i, sizeof bits);
+      out[i] = _mm512_permutevar_ps(table, _mm512_srlv_epi32(_mm512_set1_epi32(bits), shifts));
+    }
+  }
+
+ private:
+  static D low_half(F v) { return _mm512_cvtps_pd(_mm512_castps512_ps256(v)); }
+  static D high_half(F v) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)); }
+  // 64 codes of 0..3 to 16 bytes, four codes a byte
+  static void store_quads(std::uint8_t* p, B codes) {
+    const __m512i pairs = _mm512_maddubs_epi16(codes, _mm512_set1_epi16(0x0401));    // c0 + 4 c1
+    const __m512i quads = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0010'0001));  // + 16 (c2 + 4 c3)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(quads));
+  }
+};
+
+}  // namespace
+}  // namespace tern::simd
