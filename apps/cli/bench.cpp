@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "arguments.h"
 #include "json.h"
@@ -93,7 +94,7 @@ std::string problem_text(const Json& problem) {
 // Full at the limit; what beats the limit (data in the caches) looks full, too.
 std::string bar(double share) {
   constexpr double kColumns = 20;
-  return std::string(static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kColumns + 0.5), '#');
+  return std::string(static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kColumns)), '#');
 }
 
 void print_text(const lab::BenchReport& report) {

@@ -41,11 +41,11 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   if (size_bytes == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}));  // mmap refuses no bytes
   void* data = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) return os_error(errno, where, "map", path);
-  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::uint8_t*>(data), size_bytes}));
+  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<std::uint8_t*>(data), size_bytes}));
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
 }
 
 }  // namespace tern

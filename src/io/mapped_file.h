@@ -25,8 +25,8 @@ class MappedFile {
   [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
 
  private:
-  explicit MappedFile(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-  std::span<const std::uint8_t> bytes_;
+  explicit MappedFile(std::span<std::uint8_t> bytes) : bytes_(bytes) {}
+  std::span<std::uint8_t> bytes_;  // not const because munmap takes a void*; nobody writes to them
 };
 
 }  // namespace tern

@@ -50,7 +50,7 @@ class Parser {
     return true;
   }
 
-  Error wrong(std::string_view expected) const {
+  [[nodiscard]] Error wrong(std::string_view expected) const {
     const std::string_view rest = text_.substr(at_, 1);
     return error_at(static_cast<std::int64_t>(at_), Code::corrupt_file, "npy",
                     "byte {} of the header is {} where {} must be", at_,
