@@ -22,14 +22,18 @@ function(tern_isa name processors)
   set(TERN_ISA_BUILT_${name} ${built} PARENT_SCOPE)
 endfunction()
 
-# GCC's own AVX-512 header reads variables it left alone on purpose (GCC bug 105593), hence the warnings switched off.
+# GCC's own AVX-512 header reads variables it left alone on purpose (GCC bug 105593).
+set(avx512_warnings)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(avx512_warnings -Wno-uninitialized -Wno-maybe-uninitialized)
+endif()
 #        name       processors          flags
 tern_isa(reference  ".*")
 tern_isa(scalar     ".*")
 tern_isa(x86_sse41  "x86_64|AMD64"      -msse4.1)
 tern_isa(x86_avx2   "x86_64|AMD64"      -mavx2 -mfma -mf16c)
 tern_isa(x86_avx512 "x86_64|AMD64"      -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq
-                                        -Wno-uninitialized -Wno-maybe-uninitialized)
+                                        ${avx512_warnings})
 
 # build_config.h: what kernels.inc and the rooms ask about this build.
 set(TERN_BUILT_MACROS "")

@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include "json.h"
 #include "table.h"
+#include "tern/linear.h"
 #include "tern/quantize.h"
 #include "units.h"
 
@@ -15,6 +16,8 @@ struct ExplainArguments {
   std::string shape;
   SchemeArguments scheme;
   std::string dtype = "f32";
+  std::optional<std::int64_t> m;
+  std::string math = "w2a8";
   std::string kernel;
   std::optional<int> threads;
   OutputArguments output;
@@ -24,6 +27,8 @@ struct Problem {
   RowsAndColumns shape;
   SchemeWords words;
   DType dtype;
+  std::optional<std::int64_t> m;
+  LinearMath math;
 };
 
 // A decision, and the plan it leads to where there is one.
@@ -67,7 +72,27 @@ Result<Decision> decide(const Context& context, const std::string& op, const Pro
     problem.format = p.words.format;
     return decide<TernaryDequantize>(context, problem, preference);
   }
-  return Error{Code::invalid_argument, fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize", op),
+  if (op == "activation_quantize") {
+    ActivationQuantize::Problem problem;
+    problem.m = p.m.value_or(p.shape.rows);
+    problem.k = p.shape.columns;
+    problem.dtype = p.dtype;
+    return decide<ActivationQuantize>(context, problem, preference);
+  }
+  if (op == "linear") {
+    Linear::Problem problem;
+    problem.m_max = p.m.value_or(1);
+    problem.k = p.shape.columns;
+    problem.x_dtype = p.dtype;
+    problem.math = p.math;
+    problem.format = p.words.format;
+    problem.matrices = {Linear::Matrix{}};
+    problem.matrices[0].n = p.shape.rows;
+    problem.matrices[0].granularity = p.words.granularity;
+    return decide<Linear>(context, problem, preference);
+  }
+  return Error{Code::invalid_argument,
+               fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear", op),
                "explain"};
 }
 
@@ -77,7 +102,9 @@ Json problem_json(const Problem& p) {
           {"dtype", name(p.dtype)},
           {"scheme", name(p.words.scheme)},
           {"granularity", name(p.words.granularity)},
-          {"format", name(p.words.format)}};
+          {"format", name(p.words.format)},
+          {"m", p.m ? Json(*p.m) : Json(nullptr)},
+          {"math", name(p.math)}};
 }
 
 Json plan_json(const Decision& decision) {
@@ -146,7 +173,10 @@ Result<int> run(const ExplainArguments& arguments) {
   const Result<Context> context = open_context(arguments.threads);
   if (!context.ok()) return context.error();
 
-  const Problem problem{*shape, *words, *dtype};
+  const Result<LinearMath> math = parse_linear_math(arguments.math);
+  if (!math.ok()) return math.error();
+
+  const Problem problem{*shape, *words, *dtype, arguments.m, *math};
   const Preference preference{arguments.kernel, !arguments.kernel.empty()};
   const Result<Decision> decision = decide(*context, arguments.op, problem, preference);
   if (!decision.ok()) return decision.error();
@@ -163,18 +193,22 @@ Result<int> run(const ExplainArguments& arguments) {
 void add_explain(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* command = app.add_subcommand("explain", "Say which kernel a problem would run on, and why no other");
-  command->add_option("op", arguments->op, "ternary_quantize or ternary_dequantize")->required()->type_name("OP");
-  command->add_option("--shape", arguments->shape, "Rows and columns of the tensor")
+  command->add_option("op", arguments->op, "The op, as `tern kernels` lists them")->required()->type_name("OP");
+  command->add_option("--shape", arguments->shape, "Rows and columns of the tensor; N and K of linear")
       ->required()
       ->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
-  command->add_option("--dtype", arguments->dtype, "Element type of the float side: f32 (default)")->type_name("NAME");
+  command->add_option("--dtype", arguments->dtype, "Element type of the float side, of linear's x: f32 (default)")
+      ->type_name("NAME");
+  command->add_option("--m", arguments->m, "Tokens, for linear and activation_quantize")->type_name("N");
+  command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
   command->add_option("--kernel", arguments->kernel, "Insist on this kernel")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern explain ternary_quantize --shape 4096x4096",
                           "tern explain ternary_quantize --shape 4096x11008 --scheme absmax --granularity group:128",
-                          "tern explain ternary_dequantize --shape 4096x4096 --format i8 --json"});
+                          "tern explain ternary_dequantize --shape 4096x4096 --format i8 --json",
+                          "tern explain linear --shape 2560x6912 --m 32 --dtype i8"});
   on_run(*command, session, std::move(arguments), &run);
 }
 

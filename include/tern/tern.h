@@ -4,6 +4,7 @@
 #include "tern/context.h"
 #include "tern/device.h"
 #include "tern/io.h"
+#include "tern/linear.h"
 #include "tern/memory.h"
 #include "tern/observer.h"
 #include "tern/plan.h"

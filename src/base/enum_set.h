@@ -16,6 +16,7 @@ class EnumSet {
     return set;
   }
   [[nodiscard]] constexpr bool has(Enum e) const { return ((bits_ >> static_cast<unsigned>(e)) & 1U) != 0; }
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
 
  private:
   std::uint32_t bits_ = 0;

@@ -12,10 +12,19 @@ namespace tern {
 static_assert(std::endian::native == std::endian::little, "swap the scales before they are hashed");
 
 std::uint64_t checksum(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales) {
+  const auto bytes = static_cast<std::int64_t>(codes.size());
+  return checksum_rows({codes.data(), 1, bytes, bytes}, scales);
+}
+
+std::uint64_t checksum_rows(const StridedBytes& codes, std::span<const std::uint8_t> scales) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  for (const auto part : {codes, scales})
-    if (!part.empty()) XXH64_update(&state, part.data(), part.size());
+  const auto add = [&state](const std::uint8_t* data, std::size_t bytes) {
+    if (bytes > 0) XXH64_update(&state, data, bytes);
+  };
+  for (std::int64_t row = 0; row < codes.rows; ++row)
+    add(codes.data + row * codes.stride_bytes, static_cast<std::size_t>(codes.row_bytes));
+  add(scales.data(), scales.size());
   return XXH64_digest(&state);
 }
 

@@ -9,4 +9,13 @@ namespace tern {
 // XXH64, seed 0, of the canonical bytes of the codes, then of the scales.
 std::uint64_t checksum(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales);
 
+// The same of rows that lie `stride_bytes` apart.
+struct StridedBytes {
+  const std::uint8_t* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t row_bytes = 0;
+  std::int64_t stride_bytes = 0;
+};
+std::uint64_t checksum_rows(const StridedBytes& codes, std::span<const std::uint8_t> scales);
+
 }  // namespace tern

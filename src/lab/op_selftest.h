@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tern/context.h"
+#include "tern/plan.h"
 #include "tern/status.h"
 
 namespace tern::lab {
@@ -14,8 +15,15 @@ struct Comparison {
   std::string difference;  // problem and element of the first difference; empty when all were equal
 };
 
-// Compares one kernel of the op with the op's reference.
-Result<Comparison> selftest_ternary_quantize(const Context& context, const std::string& kernel);
-Result<Comparison> selftest_ternary_dequantize(const Context& context, const std::string& kernel);
+// The kernel it is compared with.
+inline std::string reference_of(const KernelDescription& kernel) {
+  return kernel.op + "." + kernel.format + ".reference";
+}
+
+// Compares one kernel of the op with the op's reference, on problems that its line of the list says it takes.
+Result<Comparison> selftest_ternary_quantize(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_ternary_dequantize(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_activation_quantize(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel);
 
 }  // namespace tern::lab

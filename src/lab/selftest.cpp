@@ -13,11 +13,13 @@ namespace {
 
 struct OpSelftest {
   std::string_view op;
-  Result<Comparison> (*compare)(const Context&, const std::string& kernel);
+  Result<Comparison> (*compare)(const Context&, const KernelDescription& kernel);
 };
 
 constexpr std::array kOps = {OpSelftest{"ternary_quantize", selftest_ternary_quantize},
-                             OpSelftest{"ternary_dequantize", selftest_ternary_dequantize}};
+                             OpSelftest{"ternary_dequantize", selftest_ternary_dequantize},
+                             OpSelftest{"activation_quantize", selftest_activation_quantize},
+                             OpSelftest{"linear", selftest_linear}};
 
 const OpSelftest* find(std::string_view op) {
   for (const OpSelftest& o : kOps)
@@ -42,7 +44,7 @@ Result<std::vector<SelftestResult>> selftest(const Context& context, const std::
     if (kernel.refused.empty()) {
       const OpSelftest* selftest_of_op = find(kernel.op);
       if (selftest_of_op == nullptr) return error(Code::internal, "selftest", "op {} has no selftest", kernel.op);
-      TERN_ASSIGN(comparison, selftest_of_op->compare(context, kernel.name));
+      TERN_ASSIGN(comparison, selftest_of_op->compare(context, kernel));
       result.problems = comparison.problems;
       result.difference = comparison.difference;
     }

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/enum_set.h"
@@ -24,6 +26,9 @@ struct ProblemFacts {
   Scheme scheme = Scheme::absmean;
   std::int64_t m = 1;  // the largest number of tokens; 1 where an op has none
   std::int64_t k = 0;
+  std::string refused = {};                 // why no kernel can do it, whatever its line says
+  std::string epilogue = "none";            // for the plan's id
+  std::optional<Guarantee> guarantee = {};  // where it depends on the problem; else the kernel's own
 };
 
 // A line of kernels.inc. Everything a kernel demands is here, so that it can be judged where it is not built.
@@ -35,7 +40,7 @@ struct KernelInfo {
   DeviceKind device = DeviceKind::cpu;
   Capabilities needs = {};
   EnumSet<DType> dtypes = {};
-  EnumSet<Scheme> schemes = {};
+  EnumSet<Scheme> schemes = {};  // empty: the op has none
   std::int64_t m_min = 0;
   std::int64_t m_max = std::numeric_limits<std::int64_t>::max();
   std::int64_t k_multiple = 1;

@@ -2,7 +2,9 @@
 #include <array>
 
 #include "build_config.h"
+#include "ops/activation_quantize/activation_quantize.h"
 #include "ops/kernel.h"
+#include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 
@@ -22,6 +24,8 @@ constexpr auto kSse41 = Capabilities::of(Capability::x86_sse41);
 constexpr auto kAvx2 = Capabilities::of(Capability::x86_avx2);
 constexpr auto kAvx512 = Capabilities::of(Capability::x86_avx512);
 constexpr auto kF32 = EnumSet<DType>::of(DType::f32);
+constexpr auto kFloats = EnumSet<DType>::of(DType::f32, DType::f16, DType::bf16);
+constexpr auto kActivations = EnumSet<DType>::of(DType::i8, DType::f32, DType::f16, DType::bf16);
 constexpr auto kTrits = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse);
 constexpr auto kMse = EnumSet<Scheme>::of(Scheme::mse);
 constexpr auto kInt2 = EnumSet<Scheme>::of(Scheme::int2);

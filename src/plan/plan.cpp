@@ -5,6 +5,8 @@
 #include "base/fp_env.h"
 #include "base/options.h"
 #include "memory/workspace.h"
+#include "ops/activation_quantize/activation_quantize.h"
+#include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
@@ -62,10 +64,10 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
               .element = std::string(name(facts.dtype)),
               .aux_element = "f32",
               .layout = std::string(name(facts.format)),
-              .epilogue = "none",
+              .epilogue = facts.epilogue,
               .arch = std::string(info.isa),
               .backend = info.device == DeviceKind::cpu ? "cpu" : "cuda",
-              .guarantee = info.guarantee};
+              .guarantee = facts.guarantee.value_or(info.guarantee)};
   impl->explanation = std::move(selection.explanation);
   if (state.observer) {
     std::string note = impl->explanation.chosen_because;
@@ -147,7 +149,7 @@ Result<std::vector<KernelDescription>> kernels(const Context& context) {
                         .in_build = kernel.entry.table != nullptr};
     for (int i = 0; i < kCapabilityCount; ++i)
       if (const auto c = static_cast<Capability>(i); kernel.info.needs.has(c)) d.needs.emplace_back(name(c));
-    for (const DType t : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    for (const DType t : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8})
       if (kernel.info.dtypes.has(t)) d.dtypes.emplace_back(name(t));
     for (const Scheme s : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2})
       if (kernel.info.schemes.has(s)) d.schemes.emplace_back(name(s));
@@ -159,5 +161,7 @@ Result<std::vector<KernelDescription>> kernels(const Context& context) {
 
 template class Plan<TernaryQuantize>;
 template class Plan<TernaryDequantize>;
+template class Plan<ActivationQuantize>;
+template class Plan<Linear>;
 
 }  // namespace tern

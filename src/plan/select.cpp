@@ -16,8 +16,10 @@ std::string_view family(DeviceKind kind) { return kind == DeviceKind::cpu ? "a C
 std::optional<std::string> refused_by_problem(const KernelInfo& kernel, const ProblemFacts& problem) {
   if (kernel.format != problem.format)
     return fmt::format("is for {}, the problem is {}", name(kernel.format), name(problem.format));
+  if (!problem.refused.empty()) return problem.refused;
   if (!kernel.dtypes.has(problem.dtype)) return fmt::format("does not take {}", name(problem.dtype));
-  if (!kernel.schemes.has(problem.scheme)) return fmt::format("does not know scheme {}", name(problem.scheme));
+  if (!kernel.schemes.empty() && !kernel.schemes.has(problem.scheme))
+    return fmt::format("does not know scheme {}", name(problem.scheme));
   if (problem.m < kernel.m_min) return fmt::format("m is {}, below its {}", problem.m, kernel.m_min);
   if (problem.m > kernel.m_max) return fmt::format("m is {}, above its {}", problem.m, kernel.m_max);
   if (problem.k % kernel.k_multiple != 0)

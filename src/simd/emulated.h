@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "simd/half.h"
+
 namespace tern::simd {
 namespace {
 
-template <std::size_t kBytes>
+template <std::size_t kBytes_>
 struct Emulated {
-  static constexpr std::size_t kF = kBytes / 4;  // floats a vector holds
-  static constexpr std::size_t kD = kF / 2;      // doubles; also the quads that two F's hold
+  static constexpr std::size_t kF = kBytes_ / 4;  // floats a vector holds
+  static constexpr std::size_t kD = kF / 2;       // doubles; also the quads that two F's hold
 
   template <class T, std::size_t N>
   struct Lanes {
@@ -84,6 +86,9 @@ struct Emulated {
   static I max(I a, I b) {
     return lanes<I>([&](std::size_t i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
   }
+  static I add(I a, I b) {
+    return lanes<I>([&](std::size_t i) { return a.v[i] + b.v[i]; });
+  }
   static std::int32_t max_lane(I a) {
     std::int32_t top = a.v[0];
     for (const std::int32_t v : a.v) top = v > top ? v : top;
@@ -135,6 +140,91 @@ struct Emulated {
   }
   static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
     for (std::size_t i = 0; i < 4 * kF; ++i) out[i / kF].v[i % kF] = table.v[(p[i / 4] >> (2 * (i % 4))) & 3];
+  }
+
+  // Elements of other types, kF of them
+  static F load_f16(const std::uint16_t* p) {
+    return lanes<F>([&](std::size_t i) { return from_f16(p[i]); });
+  }
+  static F load_bf16(const std::uint16_t* p) {
+    return lanes<F>([&](std::size_t i) { return from_bf16(p[i]); });
+  }
+  static void store_f16(std::uint16_t* p, F a) {
+    for (std::size_t i = 0; i < kF; ++i) p[i] = to_f16(a.v[i]);
+  }
+  static void store_bf16(std::uint16_t* p, F a) {
+    for (std::size_t i = 0; i < kF; ++i) p[i] = to_bf16(a.v[i]);
+  }
+  static I load_i32(const std::int32_t* p) {
+    return lanes<I>([&](std::size_t i) { return p[i]; });
+  }
+
+  static F zero_f() { return F{}; }
+  static F add(F a, F b) {
+    return lanes<F>([&](std::size_t i) { return a.v[i] + b.v[i]; });
+  }
+  static F div(F a, F b) {
+    return lanes<F>([&](std::size_t i) { return a.v[i] / b.v[i]; });
+  }
+  static F relu(F a) {  // x < 0 ? +0 : x
+    return lanes<F>([&](std::size_t i) { return a.v[i] < 0 ? 0.0F : a.v[i]; });
+  }
+  // The nearest integer, ties to even, of |x| below 2^22
+  static I round(F a) {
+    return lanes<I>([&](std::size_t i) { return static_cast<std::int32_t>((a.v[i] + 12582912.0F) - 12582912.0F); });
+  }
+  // a*b + c, where a*b is exact (b is -1, 0 or 1): fused or not is the same
+  static F mul_add(F a, F b, F c) { return add(mul(a, b), c); }
+  static float sum_lanes(F a) {  // halves folded onto each other
+    for (std::size_t n = kF / 2; n > 0; n /= 2)
+      for (std::size_t i = 0; i < n; ++i) a.v[i] += a.v[i + n];
+    return a.v[0];
+  }
+
+  // Products of codes and int8. A holds partial sums that flush() empties before kFlushSteps additions were made.
+  static constexpr std::size_t kBytes = 4 * kF;
+  static constexpr std::size_t kFlushSteps = 64;  // of codes up to 2; scaled by 4, a fourth of it
+  using U = Lanes<std::uint8_t, kBytes_>;
+  using A = Lanes<std::int16_t, kBytes_ / 2>;
+  static U load_bytes(const void* p) {
+    U a;
+    __builtin_memcpy(a.v, p, sizeof a.v);
+    return a;
+  }
+  static void store_bytes(void* p, U a) { __builtin_memcpy(p, a.v, sizeof a.v); }
+  template <int kShift>
+  static U codes(U a, int mask) {  // (byte >> kShift) & mask
+    return lanes<U>([&](std::size_t i) { return static_cast<std::uint8_t>((a.v[i] >> kShift) & mask); });
+  }
+  static A zero_a() { return A{}; }
+  static A dot(A sums, U codes, U x) {  // x is int8
+    return lanes<A>([&](std::size_t i) {
+      const int even = codes.v[2 * i] * static_cast<std::int8_t>(x.v[2 * i]);
+      const int odd = codes.v[2 * i + 1] * static_cast<std::int8_t>(x.v[2 * i + 1]);
+      return static_cast<std::int16_t>(sums.v[i] + even + odd);
+    });
+  }
+  template <int kShift>
+  static I flush(I total, A sums) {  // total + (sums >> kShift), neighbours added up first
+    return lanes<I>([&](std::size_t i) {
+      const int pair = sums.v[2 * i] + sums.v[2 * i + 1];
+      return static_cast<std::int32_t>(static_cast<std::uint32_t>(total.v[i]) +
+                                       static_cast<std::uint32_t>(pair >> kShift));
+    });
+  }
+  // The sums over the lanes of four vectors, wrapping around
+  static void sum_lanes4(I a, I b, I c, I d, std::int32_t* out) {
+    const I* all[4] = {&a, &b, &c, &d};
+    for (int i = 0; i < 4; ++i) {
+      std::uint32_t sum = 0;
+      for (const std::int32_t v : all[i]->v) sum += static_cast<std::uint32_t>(v);
+      out[i] = static_cast<std::int32_t>(sum);
+    }
+  }
+  // The codes of row kRow of kF bytes, minus one, as floats
+  template <int kRow>
+  static F trit_floats(const std::uint8_t* p) {
+    return lanes<F>([&](std::size_t i) { return static_cast<float>(((p[i] >> (2 * kRow)) & 3) - 1); });
   }
 
  private:

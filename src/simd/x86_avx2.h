@@ -53,6 +53,7 @@ struct X86Avx2 {
   static F negate(F v) { return _mm256_xor_ps(_mm256_set1_ps(-0.0F), v); }
   static I max_bits(I m, F v) { return max(m, _mm256_castps_si256(v)); }
   static I max(I a, I b) { return _mm256_max_epi32(a, b); }
+  static I add(I a, I b) { return _mm256_add_epi32(a, b); }
   static std::int32_t max_lane(I v) {
     __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0b01'00'11'10));
@@ -98,6 +99,75 @@ struct X86Avx2 {
       out[2 * i] = _mm256_permutevar_ps(table, _mm256_srlv_epi32(codes, low));  // uses the low two bits
       out[2 * i + 1] = _mm256_permutevar_ps(table, _mm256_srlv_epi32(codes, high));
     }
+  }
+
+  static F load_f16(const std::uint16_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static F load_bf16(const std::uint16_t* p) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+  }
+  static void store_f16(std::uint16_t* p, F v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store_bf16(std::uint16_t* p, F v) {
+    const __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16);
+    const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    const __m256i even = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i half =
+        _mm256_blendv_epi8(_mm256_srli_epi32(even, 16), _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(half, half), 0b00'00'10'00);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+  }
+  static I load_i32(const std::int32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+
+  static F zero_f() { return _mm256_setzero_ps(); }
+  static F add(F a, F b) { return _mm256_add_ps(a, b); }
+  static F div(F a, F b) { return _mm256_div_ps(a, b); }
+  static F relu(F v) {
+    return _mm256_max_ps(_mm256_setzero_ps(), v);
+  }  // the second operand, where one is NaN or both 0
+  static I round(F v) { return _mm256_cvtps_epi32(v); }
+  static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static float sum_lanes(F v) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+  }
+
+  using U = __m256i;
+  using A = __m256i;
+  static constexpr std::size_t kBytes = 32;
+  static constexpr std::size_t kFlushSteps = 64;
+  static U load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static void store_bytes(void* p, U v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+  template <int kShift>
+  static U codes(U v, int mask) {
+    return _mm256_and_si256(kShift == 0 ? v : _mm256_srli_epi16(v, kShift), _mm256_set1_epi8(static_cast<char>(mask)));
+  }
+  static A zero_a() { return _mm256_setzero_si256(); }
+  static A dot(A sums, U codes, U x) {
+    sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(codes, x));
+    asm("" : "+x"(sums));  // keeps the compiler from adding products to each other first, which takes more registers
+    return sums;
+  }
+  template <int kShift>
+  static I flush(I total, A sums) {
+    const __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+    return _mm256_add_epi32(total, kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift));
+  }
+  static void sum_lanes4(I a, I b, I c, I d, std::int32_t* out) {
+    const __m256i all = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out),
+                     _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)));
+  }
+  template <int kRow>
+  static F trit_floats(const std::uint8_t* p) {
+    const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    const __m256 table = _mm256_setr_ps(-1.0F, 0.0F, 1.0F, 0.0F, -1.0F, 0.0F, 1.0F, 0.0F);
+    return _mm256_permutevar_ps(table, _mm256_srli_epi32(bytes, 2 * kRow));  // uses the low two bits
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "simd/decode_table.h"
+#include "simd/half.h"
 
 namespace tern::simd {
 namespace {
@@ -49,6 +50,7 @@ struct X86Sse41 {
   static F negate(F v) { return _mm_xor_ps(_mm_set1_ps(-0.0F), v); }
   static I max_bits(I m, F v) { return max(m, _mm_castps_si128(v)); }
   static I max(I a, I b) { return _mm_max_epi32(a, b); }
+  static I add(I a, I b) { return _mm_add_epi32(a, b); }
   static std::int32_t max_lane(I v) {
     const I m = _mm_max_epi32(v, _mm_shuffle_epi32(v, 0b01'00'11'10));
     return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0b10'11'00'01)));
@@ -85,7 +87,67 @@ struct X86Sse41 {
     }
   }
 
+  static F load_f16(const std::uint16_t* p) {
+    return _mm_setr_ps(from_f16(p[0]), from_f16(p[1]), from_f16(p[2]), from_f16(p[3]));
+  }
+  static F load_bf16(const std::uint16_t* p) {
+    const __m128i half = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), half));
+  }
+  static void store_f16(std::uint16_t* p, F v) { store_each(p, v, to_f16); }
+  static void store_bf16(std::uint16_t* p, F v) { store_each(p, v, to_bf16); }
+  static I load_i32(const std::int32_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+  static F zero_f() { return _mm_setzero_ps(); }
+  static F add(F a, F b) { return _mm_add_ps(a, b); }
+  static F div(F a, F b) { return _mm_div_ps(a, b); }
+  static F relu(F v) { return _mm_max_ps(_mm_setzero_ps(), v); }  // the second operand, where one is NaN or both are 0
+  static I round(F v) { return _mm_cvtps_epi32(v); }
+  static F mul_add(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
+  static float sum_lanes(F v) {
+    const F half = _mm_add_ps(v, _mm_movehl_ps(v, v));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_shuffle_ps(half, half, 1)));
+  }
+
+  using U = __m128i;
+  using A = __m128i;
+  static constexpr std::size_t kBytes = 16;
+  static constexpr std::size_t kFlushSteps = 64;
+  static U load_bytes(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static void store_bytes(void* p, U v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
+  template <int kShift>
+  static U codes(U v, int mask) {
+    return _mm_and_si128(kShift == 0 ? v : _mm_srli_epi16(v, kShift), _mm_set1_epi8(static_cast<char>(mask)));
+  }
+  static A zero_a() { return _mm_setzero_si128(); }
+  static A dot(A sums, U codes, U x) {
+    sums = _mm_add_epi16(sums, _mm_maddubs_epi16(codes, x));
+    asm("" : "+x"(sums));  // keeps the compiler from adding products to each other first, which takes more registers
+    return sums;
+  }
+  template <int kShift>
+  static I flush(I total, A sums) {
+    const __m128i pairs = _mm_madd_epi16(sums, _mm_set1_epi16(1));
+    return _mm_add_epi32(total, kShift == 0 ? pairs : _mm_srai_epi32(pairs, kShift));
+  }
+  static void sum_lanes4(I a, I b, I c, I d, std::int32_t* out) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_hadd_epi32(_mm_hadd_epi32(a, b), _mm_hadd_epi32(c, d)));
+  }
+  template <int kRow>
+  static F trit_floats(const std::uint8_t* p) {
+    std::int32_t four = 0;
+    __builtin_memcpy(&four, p, sizeof four);
+    const __m128i codes =
+        _mm_and_si128(_mm_srli_epi32(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)), 2 * kRow), _mm_set1_epi32(3));
+    return _mm_cvtepi32_ps(_mm_sub_epi32(codes, _mm_set1_epi32(1)));
+  }
+
  private:
+  static void store_each(std::uint16_t* p, F v, std::uint16_t (*half)(float)) {
+    float lanes[4];
+    store(lanes, v);
+    for (int i = 0; i < 4; ++i) p[i] = half(lanes[i]);
+  }
   // 16 codes of 0..3 to 4 bytes, four codes a byte
   static void store_quads(std::uint8_t* p, B codes) {
     const __m128i pairs = _mm_maddubs_epi16(codes, _mm_set1_epi16(0x0401));    // c0 + 4 c1

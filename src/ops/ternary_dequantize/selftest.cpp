@@ -82,21 +82,19 @@ Result<std::string> broken_code(const Context& context, const std::string& kerne
 
 }  // namespace
 
-Result<Comparison> selftest_ternary_dequantize(const Context& context, const std::string& kernel) {
-  const std::size_t first = kernel.find('.'), second = kernel.find('.', first + 1);
-  TERN_ASSIGN(format, parse_format(kernel.substr(first + 1, second - first - 1)));
-  const std::string reference = kernel.substr(0, second) + ".reference";
+Result<Comparison> selftest_ternary_dequantize(const Context& context, const KernelDescription& kernel) {
+  TERN_ASSIGN(format, parse_format(kernel.format));
   Comparison comparison;
   Random random(20240301);
   for (const Scheme scheme : {Scheme::absmean, Scheme::int2}) {
     if (!holds(format, scheme)) continue;
     for (int repetition = 0; repetition < 60; ++repetition) {
       const Input in = random_input(random, scheme, format);
-      TERN_ASSIGN(want, run(context, reference, in));
-      TERN_ASSIGN(got, run(context, kernel, in));
+      TERN_ASSIGN(want, run(context, reference_of(kernel), in));
+      TERN_ASSIGN(got, run(context, kernel.name, in));
       std::string what = difference(got, want);
       if (what.empty()) {
-        TERN_ASSIGN(refusal, broken_code(context, kernel, in, random));
+        TERN_ASSIGN(refusal, broken_code(context, kernel.name, in, random));
         what = refusal;
       }
       ++comparison.problems;

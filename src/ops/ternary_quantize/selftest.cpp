@@ -1,4 +1,5 @@
 // Compares a ternary_quantize kernel with the reference on random shapes and awkward values.
+#include <algorithm>
 #include <cstring>
 
 #include "base/errors.h"
@@ -64,14 +65,12 @@ TernaryQuantize::Problem random_problem(Random& random, Scheme scheme, Format fo
 
 }  // namespace
 
-Result<Comparison> selftest_ternary_quantize(const Context& context, const std::string& kernel) {
-  const std::size_t first = kernel.find('.'), second = kernel.find('.', first + 1);
-  TERN_ASSIGN(format, parse_format(kernel.substr(first + 1, second - first - 1)));
-  const std::string reference = kernel.substr(0, second) + ".reference";
+Result<Comparison> selftest_ternary_quantize(const Context& context, const KernelDescription& kernel) {
+  TERN_ASSIGN(format, parse_format(kernel.format));
   Comparison comparison;
   Random random(20240229);
   for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2}) {
-    if (!holds(format, scheme)) continue;
+    if (!holds(format, scheme) || std::ranges::find(kernel.schemes, name(scheme)) == kernel.schemes.end()) continue;
     for (const Pattern pattern : kPatterns)
       for (int repetition = 0; repetition < 12; ++repetition) {
         const auto p = random_problem(random, scheme, format);
@@ -81,8 +80,8 @@ Result<Comparison> selftest_ternary_quantize(const Context& context, const std::
           x[static_cast<std::size_t>(random.below(p.rows * p.k))] = std::nanf("");
           x[static_cast<std::size_t>(random.below(p.rows * p.k))] = -HUGE_VALF;
         }
-        TERN_ASSIGN(want, run(context, reference, p, x));
-        TERN_ASSIGN(got, run(context, kernel, p, x));
+        TERN_ASSIGN(want, run(context, reference_of(kernel), p, x));
+        TERN_ASSIGN(got, run(context, kernel.name, p, x));
         ++comparison.problems;
         const std::string what = difference(p, got, want);
         if (what.empty()) continue;

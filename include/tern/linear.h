@@ -1,0 +1,157 @@
+// Matrix products with ternary weights: quantized activations, packed weights, the op with its plan, and BitLinear.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tern/context.h"
+#include "tern/export.h"
+#include "tern/plan.h"
+#include "tern/quantize.h"
+#include "tern/status.h"
+#include "tern/tensor.h"
+#include "tern/types.h"
+
+namespace tern {
+
+// q, s, sums = token_i8(x): for each token s = 127 / max(max abs, 1e-5), q = rne(x * s). The value is q / s.
+struct ActivationQuantize {
+  struct Problem {
+    std::int64_t m = 0;  // tokens
+    std::int64_t k = 0;
+    DType dtype = DType::f32;  // f32, f16 or bf16
+    NonFinite non_finite = NonFinite::reject;
+  };
+  struct Args {
+    ConstTensorView x;  // [m, k]; tokens may be strided
+    TensorView q;       // i8 [m, k]
+    TensorView scales;  // f32 [m], dense
+    TensorView sums;    // i32 [m], dense: sum(q) of each token
+  };
+};
+
+// Ternary weights [n, k] in the order in which kernels read them, with their scales. Made once, shared by copies of
+// this handle and by plans; what it was made from may be dropped.
+class PackedWeights {
+ public:
+  PackedWeights() = default;
+
+  // The bytes that pack() needs for codes and scales together.
+  static TERN_API Result<std::size_t> packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity);
+
+  // Codes are trits in i2: u8 [n, ceil(k/4)]; scales as ternary_quantize writes them. A code 3 is an
+  // invalid_quantized_value with its index. Memory is the context's, or the caller's (64-byte aligned, which must
+  // outlive every copy of the handle).
+  static TERN_API Result<PackedWeights> pack(const Context&, const QuantizedTensor&, std::span<std::byte> memory = {});
+  static TERN_API Result<PackedWeights> pack(const Context&, const ConstTensorView& codes,
+                                             const ConstTensorView& scales, std::int64_t n, std::int64_t k,
+                                             const Granularity& granularity, std::span<std::byte> memory = {});
+
+  [[nodiscard]] TERN_API std::int64_t n() const;
+  [[nodiscard]] TERN_API std::int64_t k() const;
+  [[nodiscard]] TERN_API const Granularity& granularity() const;
+  [[nodiscard]] TERN_API std::size_t bytes() const;       // codes and scales, padding included
+  [[nodiscard]] TERN_API std::uint64_t checksum() const;  // of the canonical bytes, as QuantizedTensor's
+  [[nodiscard]] TERN_API std::string_view tile() const;   // the order's name
+  [[nodiscard]] bool empty() const { return state_ == nullptr; }
+
+  struct State;  // the library's own
+  explicit PackedWeights(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  [[nodiscard]] const State* state() const { return state_.get(); }
+
+ private:
+  std::shared_ptr<const State> state_ = {};
+};
+
+enum class Activation : std::uint8_t { none, squared_relu };
+
+// How activations meet the weights.
+enum class LinearMath : std::uint8_t {
+  w2a8,      // int8 activations, exact int32 sums; float activations become token_i8 on the way
+  w2_float,  // activations stay float, f32 math
+};
+
+// y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]) for one or several matrices w that share x.
+struct Linear {
+  static constexpr std::size_t kMaxMatrices = 8;
+
+  // t = t / s[m]; t * w_scale; t + bias; activation; t + residual; each step rounded to f32, then to y's dtype.
+  struct Matrix {
+    std::int64_t n = 0;
+    Granularity granularity = {};
+    DType y_dtype = DType::f32;  // f32, f16, bf16; i32 is the bare sum of w2a8
+    bool bias = false;
+    Activation activation = Activation::none;
+    bool residual = false;
+  };
+  struct Problem {
+    std::int64_t m_max = 1;  // the most tokens of one run
+    std::int64_t k = 0;
+    DType x_dtype = DType::i8;  // i8, f32, f16, bf16
+    LinearMath math = LinearMath::w2a8;
+    NonFinite non_finite = NonFinite::reject;  // of float activations
+    Format format = Format::i2;                // of the weights
+    std::vector<Matrix> matrices = {};
+  };
+  struct Output {
+    PackedWeights weights;
+    TensorView y;                   // [m, n]; rows may be strided
+    ConstTensorView bias = {};      // f32 [n]
+    ConstTensorView residual = {};  // [m, n] of y's dtype; may be y itself
+  };
+  struct Args {
+    ConstTensorView x;                     // [m, k], m up to m_max; rows may be strided
+    ConstTensorView x_scales = {};         // with i8: f32 [m], the s of token_i8; none when every y is i32
+    std::span<const Output> outputs = {};  // one per matrix
+  };
+};
+
+extern template class Plan<ActivationQuantize>;
+extern template class Plan<Linear>;
+using ActivationQuantizePlan = Plan<ActivationQuantize>;
+using LinearPlan = Plan<Linear>;
+
+TERN_API std::string_view name(Activation);
+TERN_API std::string_view name(LinearMath);
+TERN_API Result<Activation> parse_activation(std::string_view);
+TERN_API Result<LinearMath> parse_linear_math(std::string_view);
+
+struct BitLinearOptions {
+  std::int64_t m_max = 1;
+  DType x_dtype = DType::f32;
+  DType y_dtype = DType::f32;
+  LinearMath math = LinearMath::w2a8;
+  Activation activation = Activation::none;
+  std::span<const float> bias = {};  // n of them, copied; none: no bias
+  Preference preference = {};
+};
+
+// One layer: weights, an optional bias and the plan for them.
+class BitLinear {
+ public:
+  static TERN_API Result<BitLinear> make(const Context&, PackedWeights, const BitLinearOptions& = {});
+
+  // y = epilogue(x w). x is [m, k] of x_dtype, y [m, n] of y_dtype. The workspace has at least workspace_bytes() and
+  // may be shared by layers that do not run at the same time.
+  TERN_API Status forward(const ConstTensorView& x, const TensorView& y, Workspace workspace) const;
+  // The same with a workspace allocated for the call.
+  TERN_API Status forward(const ConstTensorView& x, const TensorView& y) const;
+
+  [[nodiscard]] std::size_t workspace_bytes() const { return plan_.workspace_bytes(); }
+  [[nodiscard]] const LinearPlan& plan() const { return plan_; }
+  [[nodiscard]] const PackedWeights& weights() const { return weights_; }
+
+ private:
+  BitLinear(Context context, PackedWeights weights, LinearPlan plan, std::shared_ptr<const std::vector<float>> bias)
+      : context_(std::move(context)), weights_(std::move(weights)), plan_(std::move(plan)), bias_(std::move(bias)) {}
+  Context context_;
+  PackedWeights weights_;
+  LinearPlan plan_;
+  std::shared_ptr<const std::vector<float>> bias_;
+};
+
+}  // namespace tern

@@ -1,0 +1,108 @@
+// PackedWeights and BitLinear: check, allocate, pack, plan, run.
+#include "tern/linear.h"
+
+#include "base/errors.h"
+#include "base/fp_env.h"
+#include "format/format.h"
+#include "memory/workspace.h"
+#include "ops/linear/packed_weights.h"
+#include "ops/ranges.h"
+#include "ops/views.h"
+#include "plan/context_state.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kPack = "pack";
+
+}  // namespace
+
+Result<std::size_t> PackedWeights::packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity) {
+  return packed_weights_bytes(n, k, granularity);
+}
+
+Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTensorView& codes,
+                                          const ConstTensorView& scales, std::int64_t n, std::int64_t k,
+                                          const Granularity& granularity, std::span<std::byte> memory) {
+  TERN_ASSIGN(bytes, packed_weights_bytes(n, k, granularity));
+  TERN_ASSIGN(rows, as_rows(kPack, "codes", codes, DType::u8, n, row_bytes(Format::i2, k)));
+  const std::int64_t count = make_ranges(n, k, granularity).total;
+  TERN_RETURN_IF_ERROR(check_dense(kPack, "scales", scales, DType::f32, count));
+  TERN_RETURN_IF_ERROR(check_scales(kPack, "scales", static_cast<const float*>(scales.data), count));
+  Tensor own;
+  if (memory.data() == nullptr) {
+    TERN_ASSIGN(tensor,
+                Tensor::allocate(context.memory(), DType::u8, {static_cast<std::int64_t>(bytes)}, "packed weights"));
+    own = std::move(tensor);
+    memory = own.as<std::byte>();
+  }
+  if (memory.size() < bytes)
+    return error(Code::invalid_argument, kPack, "the memory has {} bytes, {} are needed", memory.size(), bytes);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  if (begin % kWorkspaceAlignment != 0)
+    return error(Code::invalid_argument, kPack, "the memory is not aligned to {} bytes", kWorkspaceAlignment);
+  const ByteSpan target{begin, begin + bytes};
+  TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", target));
+  TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", target));
+  const CanonicalWeights weights{.codes = static_cast<const std::uint8_t*>(codes.data),
+                                 .stride_bytes = rows.stride,
+                                 .scales = static_cast<const float*>(scales.data),
+                                 .n = n,
+                                 .k = k,
+                                 .granularity = granularity};
+  TERN_ASSIGN(state, pack_weights(weights, context.state().threads, memory.first(bytes)));
+  state.memory = std::move(own);
+  return PackedWeights(std::make_shared<const State>(std::move(state)));
+}
+
+Result<PackedWeights> PackedWeights::pack(const Context& context, const QuantizedTensor& q,
+                                          std::span<std::byte> memory) {
+  if (q.format != Format::i2)
+    return error(Code::unsupported, kPack, "{} codes of scheme {} are not trits in 2 bits; quantize to i2",
+                 name(q.format), name(q.scheme));
+  return pack(context, q.codes.view(), q.scales.view(), q.rows(), q.k(), q.granularity, memory);
+}
+
+std::int64_t PackedWeights::n() const { return state_ ? state_->tile.n : 0; }
+std::int64_t PackedWeights::k() const { return state_ ? state_->tile.k : 0; }
+const Granularity& PackedWeights::granularity() const {
+  static constexpr Granularity kNone;
+  return state_ ? state_->granularity : kNone;
+}
+std::size_t PackedWeights::bytes() const { return state_ ? state_->bytes : 0; }
+std::uint64_t PackedWeights::checksum() const { return state_ ? state_->checksum : 0; }
+std::string_view PackedWeights::tile() const { return "tile4"; }
+
+Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights, const BitLinearOptions& options) {
+  if (weights.empty())
+    return error(Code::invalid_argument, "BitLinear", "the weights are empty; PackedWeights::pack makes them");
+  if (!options.bias.empty() && static_cast<std::int64_t>(options.bias.size()) != weights.n())
+    return error(Code::invalid_argument, "BitLinear", "{} bias values for {} outputs", options.bias.size(),
+                 weights.n());
+  if (options.x_dtype == DType::i8)
+    return error(Code::invalid_argument, "BitLinear",
+                 "x is i8, which comes with scales of its own; use a LinearPlan, or f32, f16 or bf16");
+  Linear::Problem problem{.m_max = options.m_max, .k = weights.k(), .x_dtype = options.x_dtype, .math = options.math};
+  problem.matrices = {{.n = weights.n(),
+                       .granularity = weights.granularity(),
+                       .y_dtype = options.y_dtype,
+                       .bias = !options.bias.empty(),
+                       .activation = options.activation}};
+  TERN_ASSIGN(plan, LinearPlan::select(context, problem, options.preference));
+  auto bias = std::make_shared<const std::vector<float>>(options.bias.begin(), options.bias.end());
+  return BitLinear(context, std::move(weights), std::move(plan), std::move(bias));
+}
+
+Status BitLinear::forward(const ConstTensorView& x, const TensorView& y, Workspace workspace) const {
+  Linear::Output output{.weights = weights_, .y = y};
+  if (!bias_->empty()) output.bias = {bias_->data(), DType::f32, {weights_.n()}};
+  return plan_.run(context_.stream(), workspace, {.x = x, .outputs = {&output, 1}});
+}
+
+Status BitLinear::forward(const ConstTensorView& x, const TensorView& y) const {
+  TERN_ASSIGN(workspace, Tensor::allocate(context_.memory(), DType::u8,
+                                          {static_cast<std::int64_t>(plan_.workspace_bytes())}, "workspace"));
+  return forward(x, y, workspace.as<std::byte>());
+}
+
+}  // namespace tern

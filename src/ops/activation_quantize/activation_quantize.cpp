@@ -1,0 +1,89 @@
+// Checks an activation_quantize problem and its arguments, once, for all kernels; what is said of single elements.
+#include "ops/activation_quantize/activation_quantize.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/errors.h"
+#include "ops/ranges.h"
+#include "ops/views.h"
+#include "simd/half.h"
+
+namespace tern {
+
+using activation_quantize::Params;
+using Op = OpTraits<ActivationQuantize>;
+
+Result<ProblemFacts> Op::facts(const ActivationQuantize::Problem& p) {
+  TERN_RETURN_IF_ERROR(check_extent(kName, p.m, p.k, p.dtype, Granularity::row()));
+  return ProblemFacts{.op = kName, .dtype = p.dtype, .format = Format::i8, .m = p.m, .k = p.k};
+}
+
+Result<Params> Op::bind(const ActivationQuantize::Problem& p, const ActivationQuantize::Args& args) {
+  TERN_ASSIGN(x, as_rows(kName, "x", args.x, p.dtype, p.m, p.k));
+  TERN_ASSIGN(q, as_rows(kName, "q", args.q, DType::i8, p.m, p.k));
+  TERN_RETURN_IF_ERROR(check_dense(kName, "scales", args.scales, DType::f32, p.m));
+  TERN_RETURN_IF_ERROR(check_dense(kName, "sums", args.sums, DType::i32, p.m));
+  const struct {
+    std::string_view name;
+    ByteSpan bytes;
+  } parts[] = {{"x", bytes_of(args.x)},
+               {"q", bytes_of(args.q)},
+               {"scales", bytes_of(args.scales)},
+               {"sums", bytes_of(args.sums)}};
+  for (int i = 0; i < 4; ++i)
+    for (int j = i + 1; j < 4; ++j)
+      TERN_RETURN_IF_ERROR(check_apart(kName, parts[i].name, parts[i].bytes, parts[j].name, parts[j].bytes));
+  return Params{.problem = p,
+                .x = args.x.data,
+                .x_stride = x.stride,
+                .q = static_cast<std::int8_t*>(args.q.data),
+                .q_stride = q.stride,
+                .scales = static_cast<float*>(args.scales.data),
+                .sums = static_cast<std::int32_t*>(args.sums.data)};
+}
+
+namespace activation_quantize {
+
+Source source_of(DType dtype) { return dtype == DType::f16 ? kF16 : dtype == DType::bf16 ? kBf16 : kF32; }
+
+float read(const void* x, DType dtype, std::int64_t index) {
+  const void* at = element(x, dtype, index);
+  if (dtype == DType::f32) {
+    float v = 0;
+    std::memcpy(&v, at, sizeof v);
+    return v;
+  }
+  std::uint16_t half = 0;
+  std::memcpy(&half, at, sizeof half);
+  return dtype == DType::f16 ? simd::from_f16(half) : simd::from_bf16(half);
+}
+
+float token_scale(float max_abs) { return 127.0F / (max_abs > 1e-5F ? max_abs : 1e-5F); }
+
+float saturated(float v, DType dtype) {
+  const float largest = dtype == DType::f16    ? 65504.0F
+                        : dtype == DType::bf16 ? simd::from_bf16(0x7F7F)
+                                               : std::numeric_limits<float>::max();
+  if (std::isnan(v)) return 0.0F;
+  return std::isinf(v) ? std::copysign(largest, v) : v;
+}
+
+void saturate_token(const void* x, DType dtype, std::int64_t k, float* out) {
+  for (std::int64_t i = 0; i < k; ++i) out[i] = saturated(read(x, dtype, i), dtype);
+}
+
+Error non_finite_error(std::string_view op, const void* x, DType dtype, std::int64_t stride, std::int64_t m,
+                       std::int64_t k) {
+  for (std::int64_t token = 0; token < m; ++token)
+    for (std::int64_t i = 0; i < k; ++i)
+      if (const float v = read(x, dtype, token * stride + i); !std::isfinite(v))
+        return error_at(token * k + i, Code::non_finite, op,
+                        "x[{}, {}] (element {}) is {}; mend it, or ask for non_finite = saturate", token, i,
+                        token * k + i, v);
+  return error(Code::internal, op, "a kernel refused activations that are all finite");
+}
+
+}  // namespace activation_quantize
+}  // namespace tern

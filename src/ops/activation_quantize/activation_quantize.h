@@ -1,0 +1,66 @@
+// token_i8: s = 127 / max(max abs, 1e-5); q = clamp(rne(x * s), -128, 127); sum(q). One s and one sum for each token.
+#pragma once
+
+#include "ops/activation_quantize/simd_table.h"
+#include "ops/kernel.h"
+#include "tern/linear.h"
+
+namespace tern {
+namespace activation_quantize {
+
+// What a kernel gets: checked arguments as pointers and steps.
+struct Params {
+  ActivationQuantize::Problem problem;
+  const void* x = nullptr;
+  std::int64_t x_stride = 0;  // elements
+  std::int8_t* q = nullptr;
+  std::int64_t q_stride = 0;
+  float* scales = nullptr;
+  std::int32_t* sums = nullptr;
+};
+
+// The element type as the tables count it.
+Source source_of(DType dtype);
+inline const void* element(const void* x, DType dtype, std::int64_t index) {
+  return static_cast<const std::byte*>(x) + index * static_cast<std::int64_t>(size_of(dtype));
+}
+float read(const void* x, DType dtype, std::int64_t index);
+
+constexpr bool is_finite(std::uint32_t max_abs_bits) { return max_abs_bits < 0x7F80'0000U; }
+float token_scale(float max_abs);
+float saturated(float v, DType dtype);  // NaN as +0, infinities as the largest value
+void saturate_token(const void* x, DType dtype, std::int64_t k, float* out);
+// The error of the first non-finite element of tokens [m, k].
+Error non_finite_error(std::string_view op, const void* x, DType dtype, std::int64_t stride, std::int64_t m,
+                       std::int64_t k);
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const ActivationQuantize::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const ActivationQuantize::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace activation_quantize
+
+template <>
+struct OpTraits<ActivationQuantize> {
+  using Params = activation_quantize::Params;
+  static constexpr std::string_view kName = "activation_quantize";
+
+  static Result<ProblemFacts> facts(const ActivationQuantize::Problem& problem);
+  static Result<Params> bind(const ActivationQuantize::Problem& problem, const ActivationQuantize::Args& args);
+  static bool empty(const Params& params) { return params.problem.m == 0 || params.problem.k == 0; }
+};
+
+namespace activation_quantize {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<ActivationQuantize, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<ActivationQuantize, reference_workspace, reference_run>(table);
+}
+
+}  // namespace activation_quantize
+}  // namespace tern

@@ -1,0 +1,65 @@
+// Drives the loops of an instruction set over tokens: hands them to threads, and cleans those that are not finite.
+#include <algorithm>
+#include <atomic>
+
+#include "memory/workspace.h"
+#include "ops/activation_quantize/activation_quantize.h"
+
+namespace tern::activation_quantize {
+namespace {
+
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below some microseconds of work another thread does not pay
+
+int slots_for(const ActivationQuantize::Problem& p, int threads) {
+  const std::int64_t wanted = std::min(p.m, p.m * p.k / kMinElemsPerSlot);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, threads));
+}
+
+// Room for one cleaned token per slot.
+float* book_clean(WorkspaceLedger& ledger, const ActivationQuantize::Problem& p, int threads) {
+  if (p.non_finite == NonFinite::reject) return nullptr;
+  return ledger.book<float>(static_cast<std::size_t>(p.k * slots_for(p, threads)));
+}
+
+}  // namespace
+
+std::size_t cpu_workspace(const SimdTable&, const ActivationQuantize::Problem& p, int threads) {
+  WorkspaceLedger ledger(nullptr);
+  book_clean(ledger, p, threads);
+  return ledger.bytes();
+}
+
+Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {
+  const auto& p = params.problem;
+  WorkspaceLedger ledger(exec.workspace.data());
+  float* clean = book_clean(ledger, p, exec.threads.count());
+  const Source source = source_of(p.dtype);
+  std::atomic<bool> refused{false};
+  WorkQueue queue(p.m, std::max<std::int64_t>(1, kMinElemsPerSlot / 4 / p.k));
+  exec.threads.run(slots_for(p, exec.threads.count()), [&](int slot) {
+    for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
+      for (std::int64_t token = begin; token < end; ++token) {
+        const void* x = element(params.x, p.dtype, token * params.x_stride);
+        Source from = source;
+        std::uint32_t bits = table.max_abs_bits[from](x, p.k);
+        if (!is_finite(bits)) {
+          if (p.non_finite == NonFinite::reject) {
+            refused = true;
+            return;
+          }
+          float* own = clean + slot * p.k;
+          saturate_token(x, p.dtype, p.k, own);
+          x = own;
+          from = kF32;
+          bits = table.max_abs_bits[from](x, p.k);
+        }
+        const float s = token_scale(__builtin_bit_cast(float, bits));
+        params.scales[token] = s;
+        params.sums[token] = table.quantize[from](x, p.k, s, params.q + token * params.q_stride, kLineElems);
+      }
+  });
+  if (refused) return non_finite_error("activation_quantize", params.x, p.dtype, params.x_stride, p.m, p.k);
+  return {};
+}
+
+}  // namespace tern::activation_quantize

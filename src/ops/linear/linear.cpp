@@ -1,0 +1,197 @@
+// Checks a linear problem and its arguments, once, for all kernels.
+#include "ops/linear/linear.h"
+
+#include "base/errors.h"
+#include "base/words.h"
+#include "ops/ranges.h"
+#include "ops/views.h"
+
+namespace tern {
+
+using linear::Params;
+using Op = OpTraits<Linear>;
+
+namespace {
+
+constexpr WordTable<Activation, 2> kActivations = {
+    {{Activation::none, "none"}, {Activation::squared_relu, "squared_relu"}}};
+constexpr WordTable<LinearMath, 2> kMaths = {{{LinearMath::w2a8, "w2a8"}, {LinearMath::w2_float, "w2_float"}}};
+
+// The arguments of each matrix by name, made beforehand: a run that succeeds formats nothing.
+enum Argument : std::size_t { kWeights, kY, kBias, kResidual };
+constexpr std::string_view kArguments[][Linear::kMaxMatrices + 1] = {
+    {"weights", "weights[0]", "weights[1]", "weights[2]", "weights[3]", "weights[4]", "weights[5]", "weights[6]",
+     "weights[7]"},
+    {"y", "y[0]", "y[1]", "y[2]", "y[3]", "y[4]", "y[5]", "y[6]", "y[7]"},
+    {"bias", "bias[0]", "bias[1]", "bias[2]", "bias[3]", "bias[4]", "bias[5]", "bias[6]", "bias[7]"},
+    {"residual", "residual[0]", "residual[1]", "residual[2]", "residual[3]", "residual[4]", "residual[5]",
+     "residual[6]", "residual[7]"}};
+std::string_view argument(const Linear::Problem& p, Argument what, std::size_t i) {
+  return kArguments[what][p.matrices.size() == 1 ? 0 : i + 1];
+}
+
+// "bias+squared_relu+residual", "none"; several matrices by commas.
+std::string epilogue_words(const Linear::Problem& p) {
+  std::string all;
+  for (const Linear::Matrix& m : p.matrices) {
+    std::string words;
+    const auto add = [&words](std::string_view word) { words += fmt::format("{}{}", words.empty() ? "" : "+", word); };
+    if (m.bias) add("bias");
+    if (m.activation != Activation::none) add(name(m.activation));
+    if (m.residual) add("residual");
+    all += fmt::format("{}{}", all.empty() ? "" : ",", words.empty() ? "none" : words);
+  }
+  return all;
+}
+
+// What no kernel can do, or an empty string.
+std::string refused(const Linear::Problem& p) {
+  if (p.k > linear::kMaxK) return fmt::format("k is {}, above {}: an int32 sum might not fit", p.k, linear::kMaxK);
+  for (const Linear::Matrix& m : p.matrices) {
+    if (m.y_dtype != DType::i32) continue;
+    if (p.math != LinearMath::w2a8 || m.granularity.kind == Granularity::Kind::group)
+      return "i32 is the bare sum of w2a8 without group scales; ask for f32";
+    if (m.bias || m.residual || m.activation != Activation::none)
+      return fmt::format("i32 is the bare sum; it goes with no epilogue, and {} was asked for", epilogue_words(p));
+  }
+  return {};
+}
+
+Status check_matrix(const Linear::Problem& p, std::size_t i) {
+  const Linear::Matrix& m = p.matrices[i];
+  TERN_RETURN_IF_ERROR(check_extent(Op::kName, m.n, p.k, DType::f32, m.granularity));
+  TERN_RETURN_IF_ERROR(check_extent(Op::kName, p.m_max, m.n, DType::f32, Granularity::row()));
+  const DType t = m.y_dtype;
+  if (t != DType::f32 && t != DType::f16 && t != DType::bf16 && t != DType::i32)
+    return error(Code::invalid_argument, Op::kName, "{} cannot be {}; it is f32, f16, bf16 or i32", argument(p, kY, i),
+                 name(t));
+  TERN_RETURN_IF_ERROR(packed_weights_bytes(m.n, p.k, m.granularity));
+  return {};
+}
+
+Result<linear::Matrix> bind_matrix(const Linear::Problem& p, const Linear::Args& args, std::size_t i, std::int64_t m) {
+  const Linear::Matrix& spec = p.matrices[i];
+  const Linear::Output& out = args.outputs[i];
+  const std::string_view y_name = argument(p, kY, i), w_name = argument(p, kWeights, i);
+  const PackedWeights::State* w = out.weights.state();
+  if (w == nullptr)
+    return error(Code::invalid_argument, Op::kName, "{} are empty; PackedWeights::pack makes them", w_name);
+  if (w->tile.n != spec.n || w->tile.k != p.k)
+    return error(Code::invalid_argument, Op::kName, "{} are {} x {}, the problem says {} x {}", w_name, w->tile.n,
+                 w->tile.k, spec.n, p.k);
+  if (w->granularity != spec.granularity)
+    return error(Code::invalid_argument, Op::kName, "{} have scales by {}, the problem says {}", w_name,
+                 name(w->granularity), name(spec.granularity));
+  linear::Matrix matrix{.spec = spec, .weights = w};
+  TERN_ASSIGN(y, as_rows(Op::kName, y_name, out.y, spec.y_dtype, m, spec.n));
+  matrix.y = static_cast<std::byte*>(out.y.data);
+  matrix.y_stride = y.stride;
+  if (spec.bias) {
+    TERN_RETURN_IF_ERROR(check_dense(Op::kName, argument(p, kBias, i), out.bias, DType::f32, spec.n));
+    TERN_RETURN_IF_ERROR(check_apart(Op::kName, argument(p, kBias, i), bytes_of(out.bias), y_name, bytes_of(out.y)));
+    matrix.bias = static_cast<const float*>(out.bias.data);
+  }
+  if (spec.residual) {
+    const std::string_view r_name = argument(p, kResidual, i);
+    TERN_ASSIGN(residual, as_rows(Op::kName, r_name, out.residual, spec.y_dtype, m, spec.n));
+    matrix.residual = static_cast<const std::byte*>(out.residual.data);
+    matrix.residual_stride = residual.stride;
+    const bool in_place = matrix.residual == matrix.y && (residual.stride == y.stride || m == 1);
+    if (!in_place)
+      TERN_RETURN_IF_ERROR(check_apart(Op::kName, r_name, bytes_of(out.residual), y_name, bytes_of(out.y)));
+  }
+  TERN_RETURN_IF_ERROR(check_apart(Op::kName, "x", bytes_of(args.x), y_name, bytes_of(out.y)));
+  return matrix;
+}
+
+// Whatever one matrix writes, no other reads or writes; the weights themselves neither.
+Status check_outputs_apart(const Linear::Problem& p, const Linear::Args& args) {
+  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
+    const ByteSpan y = bytes_of(args.outputs[i].y);
+    const std::string_view y_name = argument(p, kY, i);
+    for (std::size_t j = 0; j < p.matrices.size(); ++j) {
+      const Linear::Output& other = args.outputs[j];
+      const auto* w = other.weights.state();
+      const auto codes = reinterpret_cast<std::uintptr_t>(w->codes);
+      TERN_RETURN_IF_ERROR(check_apart(Op::kName, argument(p, kWeights, j), {codes, codes + w->bytes}, y_name, y));
+      if (i == j) continue;
+      if (i < j) TERN_RETURN_IF_ERROR(check_apart(Op::kName, y_name, y, argument(p, kY, j), bytes_of(other.y)));
+      if (p.matrices[j].bias)
+        TERN_RETURN_IF_ERROR(check_apart(Op::kName, argument(p, kBias, j), bytes_of(other.bias), y_name, y));
+      if (p.matrices[j].residual)
+        TERN_RETURN_IF_ERROR(check_apart(Op::kName, argument(p, kResidual, j), bytes_of(other.residual), y_name, y));
+    }
+    if (args.x_scales.data != nullptr)
+      TERN_RETURN_IF_ERROR(check_apart(Op::kName, "x_scales", bytes_of(args.x_scales), y_name, y));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view name(Activation a) { return word_of(kActivations, a); }
+std::string_view name(LinearMath m) { return word_of(kMaths, m); }
+Result<Activation> parse_activation(std::string_view word) { return parse_word(kActivations, "activation", word); }
+Result<LinearMath> parse_linear_math(std::string_view word) { return parse_word(kMaths, "math", word); }
+
+Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
+  if (p.matrices.empty() || p.matrices.size() > Linear::kMaxMatrices)
+    return error(Code::invalid_argument, kName, "{} matrices; a problem has 1 to {}", p.matrices.size(),
+                 Linear::kMaxMatrices);
+  if (p.x_dtype == DType::i8 && p.math == LinearMath::w2_float)
+    return error(Code::invalid_argument, kName, "x is i8, which {} does not take; it is for f32, f16 and bf16",
+                 name(p.math));
+  if (p.format != Format::i2)
+    return error(Code::unsupported, kName, "{} weights are not trits in 2 bits; linear takes i2", name(p.format));
+  TERN_RETURN_IF_ERROR(check_extent(kName, p.m_max, p.k, DType::f32, Granularity::row()));
+  bool all_exact = true;
+  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
+    TERN_RETURN_IF_ERROR(check_matrix(p, i));
+    all_exact = all_exact && linear::exact(p.math, p.matrices[i].granularity);
+  }
+  ProblemFacts facts{.op = kName, .dtype = p.x_dtype, .format = p.format, .m = p.m_max, .k = p.k};
+  facts.refused = refused(p);
+  facts.epilogue = epilogue_words(p);
+  facts.guarantee = all_exact ? Guarantee{.math = "int8", .accumulator = "int32"}
+                              : Guarantee{.math = "f32", .accumulator = "f64", .bit_stable = false};
+  return facts;
+}
+
+Result<Params> Op::bind(const Linear::Problem& p, const Linear::Args& args) {
+  Params params{.k = p.k, .x_dtype = p.x_dtype, .math = p.math, .non_finite = p.non_finite};
+  if (args.outputs.size() != p.matrices.size())
+    return error(Code::invalid_argument, kName, "{} outputs for {} matrices", args.outputs.size(), p.matrices.size());
+  TERN_ASSIGN(elements, element_count(args.x.shape));
+  const std::int64_t last = args.x.shape.rank() == 0 ? 0 : args.x.shape[args.x.shape.rank() - 1];
+  if (args.x.shape.rank() < 2 || last != p.k)
+    return error(Code::invalid_argument, kName, "x is {}, the problem needs [m, {}]", name(args.x.shape), p.k);
+  params.m = p.k > 0 ? elements / p.k : args.x.shape[0];
+  if (params.m > p.m_max)
+    return error(Code::invalid_argument, kName, "x has {} tokens, the plan was made for up to {}", params.m, p.m_max);
+  TERN_ASSIGN(x, as_rows(kName, "x", args.x, p.x_dtype, params.m, p.k));
+  params.x = args.x.data;
+  params.x_stride = x.stride;
+  bool scaled = false;
+  for (const Linear::Matrix& m : p.matrices) scaled = scaled || m.y_dtype != DType::i32;
+  if (p.x_dtype == DType::i8 && (scaled || args.x_scales.data != nullptr)) {
+    TERN_RETURN_IF_ERROR(check_dense(kName, "x_scales", args.x_scales, DType::f32, params.m));
+    params.x_scales = static_cast<const float*>(args.x_scales.data);
+    TERN_RETURN_IF_ERROR(check_scales(kName, "x_scales", params.x_scales, params.m));
+  }
+  params.count = p.matrices.size();
+  for (std::size_t i = 0; i < params.count; ++i) {
+    TERN_ASSIGN(matrix, bind_matrix(p, args, i, params.m));
+    params.matrices[i] = matrix;
+  }
+  TERN_RETURN_IF_ERROR(check_outputs_apart(p, args));
+  return params;
+}
+
+bool Op::empty(const Params& params) {
+  if (params.m == 0) return true;
+  for (std::size_t i = 0; i < params.count; ++i)
+    if (params.matrices[i].spec.n > 0) return false;
+  return true;
+}
+
+}  // namespace tern

@@ -1,0 +1,75 @@
+// y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]), w in trits with scales, for matrices that share x.
+//
+//     w2a8      dot = exact int32 sum; t = float(dot) / s[m] * w_scale          the same bits from every kernel
+//     w2_float  t = sum of x * trit, in f32; t * w_scale                        within the bound of docs/numerics.md
+//     then      + bias, squared ReLU, + residual, rounded to y's type
+// Group scales make either of them a float mode: t = sum over g of sum_g * w_scale[n, g].
+#pragma once
+
+#include <array>
+
+#include "ops/kernel.h"
+#include "ops/linear/packed_weights.h"
+#include "ops/linear/simd_table.h"
+
+namespace tern {
+namespace linear {
+
+inline constexpr std::int64_t kMaxK = (std::int64_t{1} << 24) - 1;  // beyond it an int32 sum might not fit
+
+// What a kernel gets: checked arguments as pointers and steps.
+struct Matrix {
+  Linear::Matrix spec;
+  const PackedWeights::State* weights = nullptr;
+  std::byte* y = nullptr;
+  std::int64_t y_stride = 0;  // elements
+  const float* bias = nullptr;
+  const std::byte* residual = nullptr;
+  std::int64_t residual_stride = 0;
+};
+struct Params {
+  std::int64_t m = 0;
+  std::int64_t k = 0;
+  DType x_dtype = DType::i8;
+  LinearMath math = LinearMath::w2a8;
+  NonFinite non_finite = NonFinite::reject;
+  const void* x = nullptr;
+  std::int64_t x_stride = 0;  // elements
+  const float* x_scales = nullptr;
+  std::size_t count = 0;
+  std::array<Matrix, Linear::kMaxMatrices> matrices = {};
+};
+
+// Exact: every bit is decided by the contract.
+inline bool exact(LinearMath math, const Granularity& granularity) {
+  return math == LinearMath::w2a8 && granularity.kind != Granularity::Kind::group;
+}
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const Linear::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const Linear::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace linear
+
+template <>
+struct OpTraits<Linear> {
+  using Params = linear::Params;
+  static constexpr std::string_view kName = "linear";
+
+  static Result<ProblemFacts> facts(const Linear::Problem& problem);
+  static Result<Params> bind(const Linear::Problem& problem, const Linear::Args& args);
+  static bool empty(const Params& params);
+};
+
+namespace linear {
+
+constexpr KernelEntry entry(const SimdTable* table) { return bind_kernel<Linear, cpu_workspace, cpu_run>(table); }
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<Linear, reference_workspace, reference_run>(table);
+}
+
+}  // namespace linear
+}  // namespace tern

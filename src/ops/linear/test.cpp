@@ -1,0 +1,470 @@
+// Every linear kernel, and the generic loops at every width: the reference's bits where the contract decides them, the
+// stated bound of float64 where it does not.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/errors.h"
+#include "ops/linear/generic.h"
+#include "simd/emulated.h"
+#include "tests/support/linear_runner.h"
+
+namespace tern {
+namespace {
+
+using test::describe;
+using test::LinearCase;
+using test::make_case;
+using test::NamedKernel;
+using test::Random;
+using test::run_linear;
+using test::W;
+using test::X;
+using Problem = Linear::Problem;
+
+constexpr std::int64_t kDims[] = {1, 2, 3, 7, 31, 32, 33, 63, 64, 65, 127, 128};
+
+// The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have.
+std::vector<NamedKernel> all_kernels() {
+  static constexpr linear::SimdTable k32 = linear::Loops<simd::Emulated<32>>::table();
+  static constexpr linear::SimdTable k64 = linear::Loops<simd::Emulated<64>>::table();
+  auto kernels = test::runnable_kernels("linear", Format::i2);
+  kernels.push_back({"emulated 32 bytes", linear::entry(&k32)});
+  kernels.push_back({"emulated 64 bytes", linear::entry(&k64)});
+  return kernels;
+}
+KernelEntry reference() { return test::reference_kernel("linear", Format::i2); }
+
+// Every output type with every epilogue it goes with.
+std::vector<Linear::Matrix> all_epilogues() {
+  std::vector<Linear::Matrix> all = {{.y_dtype = DType::i32}};
+  for (const DType y : {DType::f32, DType::f16, DType::bf16})
+    for (int bits = 0; bits < 8; ++bits)
+      all.push_back({.y_dtype = y,
+                     .bias = (bits & 1) != 0,
+                     .activation = (bits & 2) != 0 ? Activation::squared_relu : Activation::none,
+                     .residual = (bits & 4) != 0});
+  return all;
+}
+
+void expect_same(const LinearCase& c, const std::vector<NamedKernel>& kernels, int threads = 1) {
+  const auto want = run_linear(reference(), c);
+  ASSERT_TRUE(want.status.ok()) << want.status.error().str();
+  for (const NamedKernel& kernel : kernels) {
+    const auto got = run_linear(kernel.entry, c, threads);
+    ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
+    ASSERT_EQ(got.y, want.y) << kernel.name << ' ' << threads << " threads, " << describe(c);
+  }
+}
+
+TEST(Linear, EveryDimension) {
+  Random random(1);
+  const auto kernels = all_kernels();
+  const auto epilogues = all_epilogues();
+  std::size_t turn = 0;
+  for (const std::int64_t m : kDims)
+    for (const std::int64_t n : kDims)
+      for (const std::int64_t k : kDims) {
+        Problem p{.m_max = m, .k = k};
+        p.matrices = {epilogues[turn++ % epilogues.size()]};
+        p.matrices[0].n = n;
+        p.matrices[0].granularity = turn % 2 == 0 ? Granularity::tensor() : Granularity::row();
+        p.x_dtype = turn % 5 == 0 ? DType::f32 : DType::i8;
+        expect_same(make_case(p, random), kernels);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST(Linear, EveryEpilogue) {
+  Random random(2);
+  const auto kernels = all_kernels();
+  for (const Linear::Matrix& epilogue : all_epilogues())
+    for (const std::int64_t m : {1, 2, 3, 4, 5, 7})
+      for (const std::int64_t n : {1, 3, 17, 64, 70})
+        for (const DType x : {DType::i8, DType::f32, DType::f16, DType::bf16}) {
+          Problem p{.m_max = m, .k = 70, .x_dtype = x};
+          p.matrices = {epilogue};
+          p.matrices[0].n = n;
+          p.matrices[0].granularity = Granularity::row();
+          LinearCase c = make_case(p, random);
+          c.x_gap = 3;
+          c.y_gap = 5;
+          expect_same(c, kernels);
+          if (HasFatalFailure()) return;
+        }
+}
+
+// The inputs on which a sum of int16 that is too narrow wraps around.
+TEST(Linear, ExtremeActivationsAndWeights) {
+  Random random(3);
+  const auto kernels = all_kernels();
+  for (const X x : {X::top, X::bottom, X::large, X::alternating, X::random})
+    for (const W w : {W::plus, W::minus, W::random})
+      for (const std::int64_t k : {64, 1024, 2048, 4096, 4160, 10007})
+        for (const std::int64_t m : {1, 3, 4}) {
+          Problem p{.m_max = m, .k = k};
+          p.matrices = {{.n = 5, .y_dtype = DType::i32}};
+          expect_same(make_case(p, random, x, w), kernels);
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST(Linear, LongRows) {
+  Random random(4);
+  const auto kernels = test::runnable_kernels("linear", Format::i2);
+  for (const X x : {X::top, X::bottom})
+    for (const std::int64_t m : {1, 5}) {
+      Problem p{.m_max = m, .k = 131'072};
+      p.matrices = {{.n = 3, .y_dtype = DType::i32}};
+      expect_same(make_case(p, random, x, W::plus), kernels);
+    }
+  // The longest row there is: its sum just fits.
+  Problem p{.m_max = 1, .k = linear::kMaxK};
+  p.matrices = {{.n = 1, .y_dtype = DType::i32}};
+  expect_same(make_case(p, random, X::bottom, W::plus), kernels);
+  p.matrices[0].granularity = Granularity::row();
+  expect_same(make_case(p, random, X::bottom, W::minus), kernels);
+}
+
+TEST(Linear, RealShapesAndThreads) {
+  Random random(5);
+  const auto kernels = test::runnable_kernels("linear", Format::i2);
+  const struct {
+    std::int64_t m, n, k;
+  } shapes[] = {{1, 2560, 2560}, {2, 640, 2560}, {9, 129, 6912}, {100, 67, 2560}, {201, 70, 300}, {1, 10007, 65}};
+  for (const auto& s : shapes) {
+    Problem p{.m_max = s.m, .k = s.k};
+    p.matrices = {{.n = s.n, .granularity = Granularity::row(), .bias = true}};
+    const LinearCase c = make_case(p, random);
+    const auto want = run_linear(reference(), c);
+    for (const NamedKernel& kernel : kernels)
+      for (int threads = 1; threads <= 9; threads += kernel.name.ends_with("avx2") ? 1 : 4)
+        ASSERT_EQ(run_linear(kernel.entry, c, threads).y, want.y) << kernel.name << ' ' << threads << describe(c);
+  }
+}
+
+TEST(Linear, SeveralMatricesWithOneInput) {
+  Random random(6);
+  for (const std::int64_t m : {1, 4, 130})
+    for (const DType x : {DType::i8, DType::bf16}) {
+      Problem p{.m_max = m, .k = 200, .x_dtype = x};
+      p.matrices = {{.n = 130, .granularity = Granularity::tensor(), .activation = Activation::squared_relu},
+                    {.n = 1, .granularity = Granularity::row(), .y_dtype = DType::f16, .bias = true},
+                    {.n = 33, .granularity = Granularity::row(), .y_dtype = DType::i32},
+                    {.n = 0},
+                    {.n = 64, .granularity = Granularity::tensor(), .y_dtype = DType::bf16, .residual = true}};
+      for (const int threads : {1, 2, 5}) expect_same(make_case(p, random), all_kernels(), threads);
+    }
+}
+
+TEST(Linear, RandomProblems) {
+  Random random(7);
+  const auto epilogues = all_epilogues();
+  const auto kernels = all_kernels();
+  for (int i = 0; i < 400; ++i) {
+    Problem p{.m_max = 1 + random.below(40), .k = random.below(700)};
+    const DType types[] = {DType::i8, DType::f32, DType::f16, DType::bf16};
+    p.x_dtype = types[random.below(4)];
+    for (std::int64_t j = 1 + random.below(3); j > 0; --j) {
+      Linear::Matrix matrix = epilogues[static_cast<std::size_t>(random.below(25))];
+      matrix.n = random.below(150);
+      matrix.granularity = random.below(2) == 0 ? Granularity::tensor() : Granularity::row();
+      p.matrices.push_back(matrix);
+    }
+    LinearCase c = make_case(p, random);
+    c.x_gap = random.below(5);
+    c.y_gap = random.below(5);
+    expect_same(c, kernels, 1 + static_cast<int>(random.below(4)));
+    if (HasFatalFailure()) return;
+  }
+}
+
+// One plan serves fewer tokens than it was made for.
+TEST(Linear, FewerTokensThanTheMost) {
+  Random random(8);
+  Problem p{.m_max = 50, .k = 130};
+  p.matrices = {{.n = 40}};
+  for (const std::int64_t m : {0, 1, 2, 3, 4, 49}) {
+    LinearCase c = make_case(p, random);
+    c.m = m;
+    c.x_scales.resize(static_cast<std::size_t>(m));
+    expect_same(c, all_kernels());
+  }
+}
+
+TEST(Linear, ResidualMayBeTheOutput) {
+  Random random(9);
+  Problem p{.m_max = 5, .k = 64};
+  p.matrices = {{.n = 20, .residual = true}};
+  const LinearCase c = make_case(p, random);
+  const auto want = run_linear(reference(), c);
+  for (const NamedKernel& kernel : all_kernels()) {
+    std::vector<float> y = c.residual[0];
+    Linear::Output output{.weights = c.weights[0], .y = {y.data(), DType::f32, {5, 20}}};
+    output.residual = output.y;
+    const auto params = OpTraits<Linear>::bind(p, {.x = {c.x_bytes.data(), DType::i8, {5, 64}},
+                                                   .x_scales = {c.x_scales.data(), DType::f32, {5}},
+                                                   .outputs = {&output, 1}});
+    ASSERT_TRUE(params.ok()) << params.error().str();
+    auto workspace = Tensor::allocate(
+        host_memory(), DType::u8, {static_cast<std::int64_t>(kernel.entry.workspace_bytes(kernel.entry.table, &p, 1))});
+    ASSERT_TRUE(kernel.entry.run(kernel.entry.table, &*params, {test::pool_of(1), workspace->as<std::byte>()}).ok());
+    EXPECT_EQ(std::memcmp(y.data(), want.y[0].data(), want.y[0].size()), 0) << kernel.name;
+  }
+}
+
+// --- float modes
+
+double value_of(const std::vector<std::byte>& bytes, DType dtype, std::size_t i) {
+  return activation_quantize::read(bytes.data(), dtype, static_cast<std::int64_t>(i));
+}
+double half_ulp(DType dtype, double v) {
+  const int bits = dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
+  const double smallest = dtype == DType::f16 ? 0x1p-25 : 0x1p-150;
+  return v == 0 ? smallest : std::fmax(smallest, std::ldexp(1.0, std::ilogb(v) - bits));
+}
+
+// |y - y64| <= 1e-5 (sum |x||w| + |bias| + |residual|) + half an ulp of the output, before the activation.
+void expect_within_bound(const LinearCase& c, const NamedKernel& kernel, const test::LinearResult& got) {
+  const Problem& p = c.problem;
+  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
+    const Linear::Matrix& matrix = p.matrices[i];
+    const PackedWeights::State& w = *c.weights[i].state();
+    for (std::int64_t m = 0; m < c.m; ++m)
+      for (std::int64_t n = 0; n < matrix.n; ++n) {
+        double sum = 0, size = 0;
+        for (std::int64_t k = 0; k < p.k; ++k) {
+          const auto at = static_cast<std::size_t>(m * p.k + k);
+          std::byte stored[4] = {};
+          double x = c.x_bytes[at] / static_cast<double>(c.x_scales[static_cast<std::size_t>(m)]);
+          if (p.x_dtype != DType::i8) {
+            test::put(stored, p.x_dtype, c.x_floats[at]);
+            x = activation_quantize::read(stored, p.x_dtype, 0);
+          }
+          const std::int64_t g = k / w.tile.segment_elems;
+          const double scale = static_cast<double>(
+              matrix.granularity.kind == Granularity::Kind::tensor ? w.scales[0] : w.scales[g * w.scale_stride + n]);
+          sum += x * w.tile.trit(w.codes, n, k) * scale;
+          size += std::fabs(x * w.tile.trit(w.codes, n, k) * scale);
+        }
+        const auto at = static_cast<std::size_t>(m * matrix.n + n);
+        if (matrix.bias) {
+          sum += static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]);
+          size += std::fabs(static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]));
+        }
+        const double y = value_of(got.y[i], matrix.y_dtype, at);
+        ASSERT_LE(std::fabs(y - sum), 1e-5 * size + half_ulp(matrix.y_dtype, sum))
+            << kernel.name << " [" << m << ", " << n << "] " << describe(c);
+      }
+  }
+}
+
+TEST(LinearFloat, WithinTheBound) {
+  Random random(10);
+  const auto kernels = all_kernels();
+  for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float})
+    for (const std::int64_t m : {1, 2, 3, 4, 8, 33})
+      for (const std::int64_t k : {1, 17, 64, 300, 1000})
+        for (const Granularity& g : {Granularity::group(1), Granularity::group(7), Granularity::group(64),
+                                     Granularity::group(100), Granularity::row(), Granularity::tensor()}) {
+          if (linear::exact(math, g)) continue;
+          const DType x = math == LinearMath::w2a8 ? DType::i8
+                          : k % 3 == 0             ? DType::f32
+                          : k % 3 == 1             ? DType::f16
+                                                   : DType::bf16;
+          Problem p{.m_max = m, .k = k, .x_dtype = x, .math = math};
+          p.matrices = {{.n = 21, .granularity = g, .y_dtype = m == 4 ? DType::bf16 : DType::f32, .bias = m == 2}};
+          const LinearCase c = make_case(p, random);
+          for (const NamedKernel& kernel : kernels) {
+            const auto got = run_linear(kernel.entry, c);
+            ASSERT_TRUE(got.status.ok()) << got.status.error().str();
+            expect_within_bound(c, kernel, got);
+            if (HasFatalFailure()) return;
+          }
+        }
+}
+
+// Numbers of one sign that all round the same way: a plain chain of sums loses them.
+TEST(LinearFloat, LongRowsOfOneSign) {
+  Random random(11);
+  for (const std::int64_t m : {1, 4}) {
+    Problem p{.m_max = m, .k = 131'072, .x_dtype = DType::f32, .math = LinearMath::w2_float};
+    p.matrices = {{.n = 5, .granularity = Granularity::row()}, {.n = 3, .granularity = Granularity::group(48)}};
+    LinearCase c = make_case(p, random, X::top, W::plus);
+    for (float& v : c.x_floats) v = 1.0F + static_cast<float>(random.below(3)) * 0x1p-23F;
+    for (const NamedKernel& kernel : test::runnable_kernels("linear", Format::i2)) {
+      const auto got = run_linear(kernel.entry, c);
+      ASSERT_TRUE(got.status.ok());
+      expect_within_bound(c, kernel, got);
+    }
+  }
+}
+
+TEST(LinearFloat, TheSameBitsForEveryThreadCountAndEveryM) {
+  Random random(12);
+  for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float}) {
+    Problem p{.m_max = 10, .k = 2500, .x_dtype = DType::f32, .math = math};
+    p.matrices = {{.n = 150, .granularity = Granularity::group(96)}, {.n = 70, .granularity = Granularity::group(50)}};
+    const LinearCase c = make_case(p, random);
+    for (const NamedKernel& kernel : all_kernels()) {
+      const auto want = run_linear(kernel.entry, c);
+      for (const int threads : {2, 3, 7}) ASSERT_EQ(run_linear(kernel.entry, c, threads).y, want.y) << kernel.name;
+      for (std::int64_t m = 0; m < 10; ++m) {
+        LinearCase one = c;
+        one.m = 1;
+        one.x_floats.assign(c.x_floats.begin() + m * p.k, c.x_floats.begin() + (m + 1) * p.k);
+        one.x_scales.resize(1);
+        const auto got = run_linear(kernel.entry, one);
+        for (std::size_t i = 0; i < 2; ++i)
+          ASSERT_EQ(std::memcmp(got.y[i].data(), want.y[i].data() + static_cast<std::size_t>(m) * got.y[i].size(),
+                                got.y[i].size()),
+                    0)
+              << kernel.name << " token " << m;
+      }
+    }
+  }
+}
+
+// --- what is refused
+
+TEST(LinearRefuses, NonFiniteActivations) {
+  Random random(13);
+  for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float})
+    for (const DType x : {DType::f32, DType::f16, DType::bf16}) {
+      Problem p{.m_max = 5, .k = 70, .x_dtype = x, .math = math};
+      p.matrices = {{.n = 9, .granularity = Granularity::row()}};
+      LinearCase c = make_case(p, random);
+      c.x_floats[3 * 70 + 11] = std::numeric_limits<float>::infinity();
+      c.x_floats[2 * 70 + 69] = std::numeric_limits<float>::quiet_NaN();
+      for (const NamedKernel& kernel : all_kernels()) {
+        const auto got = run_linear(kernel.entry, c);
+        ASSERT_EQ(got.status.code(), Code::non_finite) << kernel.name;
+        EXPECT_EQ(got.status.error().index, 2 * 70 + 69) << kernel.name;
+      }
+      EXPECT_EQ(run_linear(reference(), c).status.error().index, 2 * 70 + 69);
+      if (math != LinearMath::w2a8) continue;
+      c.problem.non_finite = NonFinite::saturate;
+      expect_same(c, all_kernels());
+    }
+}
+
+class LinearBind : public testing::Test {
+ protected:
+  LinearBind() {
+    problem.matrices = {{.n = 6, .granularity = Granularity::row()}};
+    problem.k = 40;
+    problem.m_max = 3;
+    Random random(14);
+    made = make_case(problem, random);
+    output = {.weights = made.weights[0], .y = {y, DType::f32, {3, 6}}};
+    x = {made.x_bytes.data(), DType::i8, {3, 40}};
+    x_scales = {made.x_scales.data(), DType::f32, {3}};
+  }
+  // The error's text, or nothing.
+  std::string bound() {
+    const auto params = OpTraits<Linear>::bind(problem, {.x = x, .x_scales = x_scales, .outputs = {&output, outputs}});
+    return params.ok() ? "" : params.error().str();
+  }
+  Problem problem;
+  LinearCase made;
+  float y[18] = {};
+  float bias[6] = {};
+  Linear::Output output;
+  std::size_t outputs = 1;
+  ConstTensorView x, x_scales;
+};
+
+TEST_F(LinearBind, ArgumentsThatDoNotFit) {
+  EXPECT_EQ(bound(), "");
+  const auto has = [&](std::string_view part) {
+    const std::string text = bound();
+    EXPECT_NE(text.find(part), std::string::npos) << '"' << text << "\" lacks \"" << part << '"';
+  };
+  x = {made.x_bytes.data(), DType::i8, {3, 39}};
+  has("x is [3, 39], the problem needs [m, 40]");
+  x = {made.x_bytes.data(), DType::i8, {4, 40}};
+  has("x has 4 tokens, the plan was made for up to 3");
+  x = {made.x_bytes.data(), DType::f32, {3, 40}};
+  has("x is f32, the problem says i8");
+  x = {y, DType::i8, {1, 40}};
+  output.y = {y, DType::f32, {1, 6}};
+  x_scales = {made.x_scales.data(), DType::f32, {1}};
+  has("x and y overlap");
+  x = {made.x_bytes.data(), DType::i8, {3, 40}};
+  output.y = {y, DType::f32, {3, 6}};
+  has("x_scales");
+  x_scales = {};
+  has("x_scales");
+  const float zero[3] = {1, 0, 1};
+  x_scales = {zero, DType::f32, {3}};
+  has("x_scales[1] is 0");
+  x_scales = {made.x_scales.data(), DType::f32, {3}};
+  output.y = {y, DType::f32, {2, 6}};
+  has("y is [2, 6]");
+  output.y = {nullptr, DType::f32, {3, 6}};
+  has("y is null");
+  output.y = {y, DType::f16, {3, 6}};
+  has("y is f16, the problem says f32");
+  output.y = {y, DType::f32, {3, 6}};
+  outputs = 0;
+  has("0 outputs for 1 matrices");
+  outputs = 1;
+  output.weights = {};
+  has("weights are empty");
+  output.weights =
+      test::pack_for_test(std::vector<std::uint8_t>(60), std::vector<float>(6, 1.0F), 6, 37, Granularity::row());
+  has("weights are 6 x 37, the problem says 6 x 40");
+  output.weights = test::pack_for_test(std::vector<std::uint8_t>(60), {1.0F}, 6, 40, Granularity::tensor());
+  has("weights have scales by tensor, the problem says row");
+  output.weights = made.weights[0];
+  problem.matrices[0].bias = true;
+  output.bias = {bias, DType::f32, {5}};
+  has("bias is [5]");
+  output.bias = {y, DType::f32, {6}};
+  has("bias and y overlap");
+  output.bias = {bias, DType::f32, {6}};
+  problem.matrices[0].residual = true;
+  output.residual = {y + 1, DType::f32, {2, 6}};
+  has("residual is [2, 6]");
+  output.y = {y, DType::f32, {3, 5}, {6, 1}, {}};
+  has("y is [3, 5]");
+}
+
+TEST(LinearRefuses, ProblemsThatCannotBe) {
+  Problem good{.m_max = 1, .k = 8};
+  good.matrices = {{.n = 4}};
+  ASSERT_TRUE(OpTraits<Linear>::facts(good).ok());
+  const auto says = [](const Problem& p) {
+    const auto facts = OpTraits<Linear>::facts(p);
+    return facts.ok() ? facts->refused : facts.error().message;
+  };
+  const auto with = [&](auto change) {
+    Problem p = good;
+    change(p);
+    return says(p);
+  };
+  EXPECT_EQ(with([](Problem& p) { p.format = Format::s2; }), "s2 weights are not trits in 2 bits; linear takes i2");
+  EXPECT_EQ(with([](Problem& p) { p.k = -1; }), "k is -1; it must not be negative");
+  EXPECT_EQ(with([](Problem& p) { p.k = 1 << 24; }), "k is 16777216, above 16777215: an int32 sum might not fit");
+  EXPECT_EQ(with([](Problem& p) { p.matrices.clear(); }), "0 matrices; a problem has 1 to 8");
+  EXPECT_EQ(with([](Problem& p) { p.matrices.resize(9); }), "9 matrices; a problem has 1 to 8");
+  EXPECT_EQ(with([](Problem& p) { p.matrices[0].y_dtype = DType::i8; }), "y cannot be i8; it is f32, f16, bf16 or i32");
+  EXPECT_EQ(with([](Problem& p) { p.math = LinearMath::w2_float; }),
+            "x is i8, which w2_float does not take; it is for f32, f16 and bf16");
+  EXPECT_EQ(with([](Problem& p) {
+              p.matrices[0].y_dtype = DType::i32;
+              p.matrices[0].bias = true;
+            }),
+            "i32 is the bare sum; it goes with no epilogue, and bias was asked for");
+  EXPECT_EQ(with([](Problem& p) {
+              p.matrices[0].y_dtype = DType::i32;
+              p.matrices[0].granularity = Granularity::group(4);
+            }),
+            "i32 is the bare sum of w2a8 without group scales; ask for f32");
+  EXPECT_EQ(with([](Problem& p) { p.matrices[0].granularity = Granularity::group(0); }),
+            "group size is 0; it must be at least 1");
+}
+
+}  // namespace
+}  // namespace tern
