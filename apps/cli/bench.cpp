@@ -23,7 +23,10 @@ struct BenchArguments {
   std::string shape;
   std::optional<std::int64_t> m;
   SchemeArguments scheme;
-  std::string dtype = "f32";
+  std::string dtype;
+  std::string math = "w2a8";
+  std::string model;
+  bool baselines = false;
   std::string threads;
   std::string kernel;
   bool all_kernels = false;
@@ -67,9 +70,16 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   request.scheme = words->scheme;
   request.granularity = words->granularity;
   request.format = words->format;
-  const Result<DType> dtype = parse_dtype(arguments.dtype);
-  if (!dtype.ok()) return dtype.error();
-  request.dtype = *dtype;
+  if (!arguments.dtype.empty()) {
+    const Result<DType> dtype = parse_dtype(arguments.dtype);
+    if (!dtype.ok()) return dtype.error();
+    request.dtype = *dtype;
+  }
+  const Result<LinearMath> math = parse_linear_math(arguments.math);
+  if (!math.ok()) return math.error();
+  request.math = *math;
+  request.model = arguments.model;
+  request.baselines = arguments.baselines;
   Result<std::vector<int>> threads = parse_thread_counts(arguments.threads);
   if (!threads.ok()) return threads.error();
   request.threads = *std::move(threads);
@@ -97,13 +107,48 @@ std::string bar(double share) {
   return std::string(static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kColumns)), '#');
 }
 
+// In the unit of the limit: bytes or operations.
+bool by_operations(const lab::Record& r) { return r.gops && r.limit.name.ends_with("peak"); }
+double rate(const lab::Record& r) { return by_operations(r) ? *r.gops : r.gb_per_s; }
+std::string rate_unit(const lab::Record& r) { return by_operations(r) ? "GOPS" : "GB/s"; }
+
+void print_models(const lab::BenchReport& report) {
+  const lab::ModelSummary& first = report.models.front();
+  fmt::print("All ternary layers of {} on {}: {}, {} of weights and activations\n\n", first.name, report.machine.name,
+             counted(first.m, "token"), human_bytes(static_cast<std::size_t>(first.bytes)));
+  Table problems({"N x K", "X", "THREADS", "MEDIAN", rate_unit(report.records.front()), "LIMIT", "SHARE", ""});
+  for (std::size_t column = 2; column < 7; ++column) problems.align(column, Table::Align::right);
+  for (const lab::Record& r : report.records) {
+    std::vector<std::string> n;
+    for (const auto& rows : r.problem["n"]) n.push_back(rows.dump());
+    problems.add({fmt::format("{} x {}", fmt::join(n, "+"), r.problem["cols"].dump()),
+                  r.problem["dtype"].get<std::string>(), fmt::format("{}", r.threads), human_seconds(r.median_us / 1e6),
+                  fmt::format("{:.2f}", rate(r)), fmt::format("{:.2f}", r.limit.value),
+                  fmt::format("{:.1f} %", 100 * r.limit.share), bar(r.limit.share)});
+  }
+  fmt::print("{}\n", problems.str());
+  Table models({"X", "THREADS", "MODEL", "TOKENS/s", "FLOOR", "SHARE", "LOWEST"});
+  for (std::size_t column = 1; column < 7; ++column) models.align(column, Table::Align::right);
+  for (const lab::ModelSummary& m : report.models)
+    models.add({std::string(name(m.x_dtype)), fmt::format("{}", m.threads), human_seconds(m.milliseconds / 1e3),
+                fmt::format("{:.1f}", m.tokens_per_s), fmt::format("{:.1f}", m.floor_tokens_per_s),
+                fmt::format("{:.1f} %", 100 * m.share), fmt::format("{:.1f} %", 100 * m.lowest_share)});
+  fmt::print("{}\n", models.str());
+  const std::string remarks = fmt::format(
+      "MODEL is the sum of the medians, each as often as the model has it. FLOOR is what this machine's {} allows, "
+      "measured in turns with each problem; SHARE compares the two, LOWEST is the worst problem's.",
+      first.limit);
+  for (const std::string& line : wrap(remarks, kPageColumns)) fmt::print("{}\n", line);
+}
+
 void print_text(const lab::BenchReport& report) {
+  if (!report.models.empty()) return print_models(report);
   const lab::Record& first = report.records.front();
   fmt::print("{} on {} ({})\n{}\n\n", first.op, first.device, report.machine.name, problem_text(first.problem));
   const auto with_baseline =
       std::ranges::find_if(report.records, [](const lab::Record& r) { return !r.baselines.empty(); });
   const bool compared = with_baseline != report.records.end();
-  std::vector<std::string> header = {"KERNEL", "THREADS", "WEIGHTS", "MEDIAN", "GB/s", "LIMIT", "SHARE"};
+  std::vector<std::string> header = {"KERNEL", "THREADS", "WEIGHTS", "MEDIAN", rate_unit(first), "LIMIT", "SHARE"};
   if (compared) header.emplace_back("SPEEDUP");
   header.emplace_back("");
   Table table(header);
@@ -113,10 +158,14 @@ void print_text(const lab::BenchReport& report) {
                                       fmt::format("{}", r.threads),
                                       std::string(name(r.weights)),
                                       human_seconds(r.median_us / 1e6),
-                                      fmt::format("{:.2f}", r.gb_per_s),
+                                      fmt::format("{:.2f}", rate(r)),
                                       fmt::format("{:.2f}", r.limit.value),
                                       fmt::format("{:.1f} %", r.limit.share * 100)};
-    if (compared) cells.push_back(r.baselines.empty() ? "" : fmt::format("{:.1f}x", r.baselines.front().speedup));
+    if (compared) {
+      std::vector<std::string> all;
+      for (const lab::Record::Baseline& b : r.baselines) all.push_back(fmt::format("{:.1f}x", b.speedup));
+      cells.push_back(fmt::format("{}", fmt::join(all, " ")));
+    }
     cells.push_back(bar(r.limit.share));
     table.add(std::move(cells));
   }
@@ -127,7 +176,11 @@ void print_text(const lab::BenchReport& report) {
   for (const lab::CalibratedLoop& loop : report.limits)
     remarks +=
         fmt::format(" With {} thread{} its fastest loop is {}.", loop.threads, loop.threads == 1 ? "" : "s", loop.loop);
-  if (compared) remarks += fmt::format(" The speedup is over {}.", with_baseline->baselines.front().name);
+  if (compared) {
+    std::vector<std::string> all;
+    for (const lab::Record::Baseline& b : with_baseline->baselines) all.push_back(b.name);
+    remarks += fmt::format(" The speedup is over {}.", fmt::join(all, " and "));
+  }
   for (const std::string& note : first.notes) remarks += fmt::format(" Note: {}.", note);
   for (const std::string& line : wrap(remarks, kPageColumns)) fmt::print("{}\n", line);
 }
@@ -155,14 +208,16 @@ Result<int> run(const BenchArguments& arguments) {
 void add_bench(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand("bench", "Time kernels against what this machine can do at best");
-  command->add_option("op", arguments->op, fmt::format("{}", fmt::join(lab::bench_ops(), " or ")))
-      ->required()
-      ->type_name("OP");
-  command->add_option("--shape", arguments->shape, "Rows and columns; otherwise 65536x4096, a gigabyte of f32")
+  command->add_option("op", arguments->op, "The op, as `tern kernels` lists them")->required()->type_name("OP");
+  command->add_option("--shape", arguments->shape, "Rows and columns, N and K of linear; otherwise the op's own")
       ->type_name("ROWSxCOLS");
   command->add_option("--m", arguments->m, "Tokens, for ops that have them")->type_name("N");
   add_scheme_arguments(*command, arguments->scheme);
-  command->add_option("--dtype", arguments->dtype, "Element type of the float side: f32 (default)")->type_name("NAME");
+  command->add_option("--dtype", arguments->dtype, "Element type of the float side (f32); of linear's x (i8)")
+      ->type_name("NAME");
+  command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
+  command->add_option("--model", arguments->model, "All linear layers of a model: bitnet-2b")->type_name("NAME");
+  command->add_flag("--baselines", arguments->baselines, "OpenBLAS and oneDNN beside linear, where installed");
   command->add_option("--threads", arguments->threads, "Thread counts, as in 1,2; otherwise all this process may use")
       ->type_name("LIST");
   auto* kernel = command->add_option("--kernel", arguments->kernel, "This kernel; otherwise the one selection picks");
@@ -177,6 +232,8 @@ void add_bench(CLI::App& app, Session& session) {
   add_examples(*command, {"tern bench ternary_quantize --all-kernels",
                           "tern bench ternary_quantize --scheme absmax --granularity group:128 --threads 1,2",
                           "tern bench ternary_quantize --shape 1x4096 --warm --threads 1",
+                          "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
+                          "tern bench linear --model bitnet-2b --threads 1,2",
                           "tern bench ternary_dequantize --kernel ternary_dequantize.i2.x86_avx2 --json"});
   on_run(*command, session, std::move(arguments), &run);
 }

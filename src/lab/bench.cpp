@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/words.h"
 #include "lab/bench_ops.h"
+#include "lab/linear_models.h"
 #include "lab/measure.h"
 #include "plan/context_state.h"
 
@@ -70,7 +71,8 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
   TERN_ASSIGN(samples, sample(
                            wall_clock(subject.run), [&] { return limits.measure(op_case.limit, threads); }, sampling));
   const double gigabytes = static_cast<double>(op_case.bytes) / 1e9;
-  const Summary summary = summarize(samples, gigabytes);
+  const double work = counts_operations(op_case.limit) ? op_case.operations.value_or(0) / 1e9 : gigabytes;
+  const Summary summary = summarize(samples, work);
   Record record;
   record.op = request.op;
   record.kernel = subject.kernel;
@@ -87,7 +89,65 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
   if (op_case.operations) record.gops = *op_case.operations / 1e9 / summary.median_s;
   record.limit = {std::string(name(op_case.limit)), summary.limit, summary.share};
   record.notes = op_case.notes;
+  for (const BaselineCase& baseline : op_case.baselines) {
+    auto run = baseline.make(context.threads());
+    if (!run.ok()) {
+      record.notes.push_back(fmt::format("no baseline {}: {}", baseline.name, run.error().message));
+      continue;
+    }
+    TERN_ASSIGN(timed, sample(
+                           wall_clock(*std::move(run)), [] { return 1.0; }, sampling));
+    const double median_us = summarize(timed, 1).median_s * 1e6;
+    record.baselines.push_back({baseline.name, median_us, median_us / record.median_us});
+  }
   return record;
+}
+
+// Records of one problem: every kernel that was asked for, with every thread count.
+Status measure_case(const BenchRequest& request, const OpCase& op_case, const std::vector<Preference>& preferences,
+                    const std::vector<Context>& contexts, Limits& limits, const BenchProgress& progress,
+                    std::vector<Record>& records) {
+  Status refused;
+  const std::size_t before = records.size();
+  for (const Preference& preference : preferences)
+    for (const Context& context : contexts) {
+      auto subject = op_case.ready(context, preference);
+      if (!subject.ok() && request.all_kernels && subject.code() == Code::unsupported) {
+        refused = std::move(subject).error();  // not one of those that run here
+        continue;
+      }
+      if (!subject.ok()) return std::move(subject).error();
+      if (!preference.kernel.empty() && subject->kernel != preference.kernel)
+        return error(Code::unsupported, kWhere, "{} was asked for and {} would run; is TERN_FORCE_KERNEL set?",
+                     preference.kernel, subject->kernel);
+      if (progress)
+        progress(
+            fmt::format("{} with {} thread{}", subject->kernel, context.threads(), context.threads() == 1 ? "" : "s"));
+      TERN_ASSIGN(record, measure(request, op_case, *subject, context, limits));
+      records.push_back(std::move(record));
+    }
+  if (records.size() == before) return refused;
+  return {};
+}
+
+// Sums the records of a model's problems up, each as often as the model has it.
+ModelSummary summarize_model(const ModelCase& model, const std::vector<Record>& records, int threads) {
+  ModelSummary sum{.name = model.name, .m = model.m, .x_dtype = model.x_dtype, .threads = threads, .lowest_share = 1e9};
+  double floor_us = 0, total_us = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const Record& r = records[i];
+    const auto times = static_cast<double>(model.problems[i].times);
+    sum.bytes += r.bytes * model.problems[i].times;
+    total_us += r.median_us * times;
+    floor_us += r.median_us * r.limit.share * times;  // what the limit alone would take
+    sum.lowest_share = std::min(sum.lowest_share, r.limit.share);
+    sum.limit = r.limit.name;
+  }
+  sum.milliseconds = total_us / 1e3;
+  sum.tokens_per_s = static_cast<double>(model.m) * 1e6 / total_us;
+  sum.floor_tokens_per_s = static_cast<double>(model.m) * 1e6 / floor_us;
+  sum.share = floor_us / total_us;
+  return sum;
 }
 
 // The reference, where it was timed too, is what the other kernels of its thread count are compared with.
@@ -126,29 +186,30 @@ Result<BenchReport> bench(const BenchRequest& request, const BenchProgress& prog
   // The widest pool fills the buffers.
   const auto widest = std::ranges::max_element(contexts, {}, &Context::threads);
   TERN_ASSIGN(preferences, chosen_kernels(request, *widest));
-  tell("making random weights");
-  TERN_ASSIGN(op_case, op->make(request, *widest));
   TERN_ASSIGN(limits, Limits::make(widest->memory(), request.limit_bytes));
-
   BenchReport report{.machine = widest->device(), .limits = {}, .date = utc_now(), .records = {}};
-  Status refused;
-  for (const Preference& preference : preferences)
-    for (const Context& context : contexts) {
-      auto subject = op_case.ready(context, preference);
-      if (!subject.ok() && request.all_kernels && subject.code() == Code::unsupported) {
-        refused = std::move(subject).error();  // not one of those that run here
-        continue;
+  if (request.model.empty()) {
+    tell("making random weights");
+    TERN_ASSIGN(op_case, op->make(request, *widest));
+    TERN_RETURN_IF_ERROR(measure_case(request, op_case, preferences, contexts, limits, progress, report.records));
+    compare_with_reference(report.records);
+  } else {
+    if (request.op != "linear")
+      return error(Code::invalid_argument, kWhere, "{} has no models; linear has", request.op);
+    TERN_ASSIGN(models, linear_models(request));
+    for (const ModelCase& model : models)
+      for (const Context& context : contexts) {
+        std::vector<Record> records;
+        for (const ModelProblem& problem : model.problems) {
+          tell("making random weights");
+          TERN_ASSIGN(op_case, bench_linear_problem(request, *widest, problem.problem));
+          TERN_RETURN_IF_ERROR(
+              measure_case(request, op_case, {preferences.front()}, {context}, limits, progress, records));
+        }
+        report.models.push_back(summarize_model(model, records, context.threads()));
+        report.records.insert(report.records.end(), records.begin(), records.end());
       }
-      if (!subject.ok()) return std::move(subject).error();
-      if (!preference.kernel.empty() && subject->kernel != preference.kernel)
-        return error(Code::unsupported, kWhere, "{} was asked for and {} would run; is TERN_FORCE_KERNEL set?",
-                     preference.kernel, subject->kernel);
-      tell(fmt::format("{} with {} thread{}", subject->kernel, context.threads(), context.threads() == 1 ? "" : "s"));
-      TERN_ASSIGN(record, measure(request, op_case, *subject, context, limits));
-      report.records.push_back(std::move(record));
-    }
-  if (report.records.empty()) return refused;
-  compare_with_reference(report.records);
+  }
   report.limits = limits.calibrated();
   return report;
 }

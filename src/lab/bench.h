@@ -11,6 +11,7 @@
 
 #include "lab/limits.h"
 #include "tern/context.h"
+#include "tern/linear.h"
 #include "tern/plan.h"
 #include "tern/status.h"
 #include "tern/types.h"
@@ -29,7 +30,10 @@ struct BenchRequest {
   Scheme scheme = Scheme::absmean;
   Granularity granularity;
   std::optional<Format> format;  // empty: default_format(scheme)
-  DType dtype = DType::f32;
+  std::optional<DType> dtype;    // of the float side; of linear's x, where it is i8 unless said
+  LinearMath math = LinearMath::w2a8;
+  std::string model;         // linear only: all layers of this model instead of one shape
+  bool baselines = false;    // linear only: other libraries beside the kernel, where they are installed
   std::vector<int> threads;  // empty: what a Context takes by itself
   std::string kernel;        // empty: the one selection picks
   bool all_kernels = false;  // every kernel of the op that takes the problem on this machine
@@ -46,6 +50,12 @@ struct Subject {
   std::function<Status(std::int64_t turn)> run;
 };
 
+// Another library doing the same work. make() answers why it cannot, or the run.
+struct BaselineCase {
+  std::string name;
+  std::function<Result<std::function<Status(std::int64_t turn)>>(int threads)> make;
+};
+
 // What an op hands to the harness: its problem on filled buffers, and how to make one kernel ready for it.
 struct OpCase {
   nlohmann::ordered_json problem;
@@ -54,12 +64,13 @@ struct OpCase {
   Limit limit = Limit::streaming_read;
   std::vector<std::string> notes;  // what could not be done as asked
   std::function<Result<Subject>(const Context&, const Preference&)> ready;
+  std::vector<BaselineCase> baselines = {};
 };
 
 struct Record {
   struct LimitShare {
     std::string name;
-    double value = 0;  // GB/s
+    double value = 0;  // GB/s, or 10^9 operations a second
     double share = 0;
   };
   struct Baseline {
@@ -81,11 +92,26 @@ struct Record {
   std::vector<std::string> notes;
 };
 
+// One token (or m) through all ternary layers of a model, from the medians of its problems.
+struct ModelSummary {
+  std::string name;
+  std::int64_t m = 1;
+  DType x_dtype = DType::i8;
+  int threads = 1;
+  std::int64_t bytes = 0;
+  double milliseconds = 0;
+  double tokens_per_s = 0;
+  double floor_tokens_per_s = 0;  // if every problem ran at the limit
+  std::string limit;
+  double share = 0, lowest_share = 0;  // of the limit: over all of them, weighted by their work; the worst problem's
+};
+
 struct BenchReport {
   Device machine;
   std::vector<CalibratedLoop> limits;
   std::string date;             // UTC, ISO 8601
   std::vector<Record> records;  // in the order of the list of kernels, then of the thread counts
+  std::vector<ModelSummary> models = {};
 };
 
 // Told what is about to be done; never called from another thread.

@@ -24,8 +24,10 @@ Json machine_json(const BenchReport& report) {
     if (const auto c = static_cast<Capability>(i); device.capabilities.has(c)) capabilities.push_back(name(c));
   Json limits = Json::array();
   for (const CalibratedLoop& loop : report.limits)
-    limits.push_back(
-        {{"name", name(loop.limit)}, {"threads", loop.threads}, {"loop", loop.loop}, {"gb_per_s", loop.gb_per_s}});
+    limits.push_back({{"name", name(loop.limit)},
+                      {"threads", loop.threads},
+                      {"loop", loop.loop},
+                      {counts_operations(loop.limit) ? "gops" : "gb_per_s", loop.rate}});
   Json machine = {{"device", name(device.id)},
                   {"name", device.name},
                   {"architecture", device.architecture},
@@ -70,7 +72,23 @@ Json record_json(const Record& record) {
 Json to_json(const BenchReport& report) {
   Json records = Json::array();
   for (const Record& record : report.records) records.push_back(record_json(record));
-  return {{"machine", machine_json(report)}, {"records", records}};
+  Json json = {{"machine", machine_json(report)}, {"records", records}};
+  if (!report.models.empty()) {
+    json["models"] = Json::array();
+    for (const ModelSummary& m : report.models)
+      json["models"].push_back({{"name", m.name},
+                                {"m", m.m},
+                                {"x_dtype", name(m.x_dtype)},
+                                {"threads", m.threads},
+                                {"bytes", m.bytes},
+                                {"milliseconds", m.milliseconds},
+                                {"tokens_per_s", m.tokens_per_s},
+                                {"floor_tokens_per_s", m.floor_tokens_per_s},
+                                {"limit", m.limit},
+                                {"share", m.share},
+                                {"lowest_share", m.lowest_share}});
+  }
+  return json;
 }
 
 }  // namespace tern::lab

@@ -12,7 +12,15 @@
 
 namespace tern::lab {
 
-std::string_view name(Limit limit) { return limit == Limit::streaming_read ? "streaming read" : "non-temporal write"; }
+std::string_view name(Limit limit) {
+  switch (limit) {
+    case Limit::streaming_read: return "streaming read";
+    case Limit::non_temporal_write: return "non-temporal write";
+    case Limit::int8_peak: return "maddubs+add peak";
+    case Limit::f32_peak: return "fma peak";
+  }
+  return "unknown";
+}
 
 Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t bytes) {
   if (bytes < kLoopMultipleBytes)
@@ -26,6 +34,8 @@ Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t 
   const Capabilities all = detect_cpu_capabilities();
   limits.read_loops_ = read_loops(all);
   limits.write_loops_ = write_loops(all);
+  limits.int8_loops_ = int8_loops(all);
+  limits.f32_loops_ = f32_loops(all);
   std::memset(limits.buffer_.data(), 0, limits.buffer_.bytes());  // pages exist before the first pass
   return limits;
 }
@@ -51,42 +61,65 @@ double Limits::pass(Limit limit, std::size_t loop, const Threads& threads, Windo
   return static_cast<double>(units * kLoopMultipleBytes) / 1e9 / elapsed.count();
 }
 
+// About ten milliseconds: long enough that the clock of the processor has settled.
+double Limits::compute_pass(const ComputeLoop& loop, const Threads& threads) const {
+  constexpr double kOperations = 2e9;  // a thread's
+  const auto steps = static_cast<std::int64_t>(kOperations / loop.operations);
+  const auto start = std::chrono::steady_clock::now();
+  threads.run(threads.count(), [&](int) { loop.run(steps); });
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(steps) * loop.operations * threads.count() / 1e9 / elapsed.count();
+}
+
+const std::vector<ComputeLoop>& Limits::compute_loops(Limit limit) const {
+  return limit == Limit::int8_peak ? int8_loops_ : f32_loops_;
+}
+
+std::string_view Limits::loop_name(Limit limit, std::size_t loop) const {
+  if (counts_operations(limit)) return compute_loops(limit)[loop].name;
+  return limit == Limit::streaming_read ? read_loops_[loop].name : write_loops_[loop].name;
+}
+
 // Every loop over quarters of the buffer in turn, so that none reads what the one before it left in the caches; then
 // the best few over all of it.
 std::size_t Limits::calibrate(Limit limit, const Threads& threads) {
   constexpr std::size_t kRounds = 3, kFinalists = 3, kQuarters = 4;
-  const std::size_t loops = limit == Limit::streaming_read ? read_loops_.size() : write_loops_.size();
+  const std::size_t loops = counts_operations(limit)         ? compute_loops(limit).size()
+                            : limit == Limit::streaming_read ? read_loops_.size()
+                                                             : write_loops_.size();
   const std::size_t quarter_bytes = buffer_.bytes() / kQuarters / kLoopMultipleBytes * kLoopMultipleBytes;
   struct Candidate {
     std::size_t loop = 0;
-    double gb_per_s = 0;
+    double rate = 0;
   };
   std::vector<Candidate> candidates(loops);
   for (std::size_t loop = 0; loop < loops; ++loop) candidates[loop].loop = loop;
-  if (quarter_bytes != 0) {
+  if (quarter_bytes != 0 && !counts_operations(limit)) {
     std::size_t turn = 0;
     for (std::size_t round = 0; round < kRounds; ++round)
       for (Candidate& c : candidates) {
         const Window window{turn++ % kQuarters * quarter_bytes, quarter_bytes};
-        c.gb_per_s = std::max(c.gb_per_s, pass(limit, c.loop, threads, window));
+        c.rate = std::max(c.rate, pass(limit, c.loop, threads, window));
       }
-    std::ranges::stable_sort(candidates, std::ranges::greater{}, &Candidate::gb_per_s);
+    std::ranges::stable_sort(candidates, std::ranges::greater{}, &Candidate::rate);
     candidates.resize(std::min(kFinalists, candidates.size()));
   }
-  for (Candidate& c : candidates) c.gb_per_s = 0;
+  for (Candidate& c : candidates) c.rate = 0;
   for (std::size_t round = 0; round < kRounds; ++round)
     for (Candidate& c : candidates)
-      c.gb_per_s = std::max(c.gb_per_s, pass(limit, c.loop, threads, {0, buffer_.bytes()}));
-  const auto best = std::ranges::max_element(candidates, {}, &Candidate::gb_per_s);
-  const auto loop_name = limit == Limit::streaming_read ? read_loops_[best->loop].name : write_loops_[best->loop].name;
-  calibrated_.push_back({limit, threads.count(), std::string(loop_name), best->gb_per_s});
+      c.rate = std::max(c.rate, counts_operations(limit) ? compute_pass(compute_loops(limit)[c.loop], threads)
+                                                         : pass(limit, c.loop, threads, {0, buffer_.bytes()}));
+  const auto best = std::ranges::max_element(candidates, {}, &Candidate::rate);
+  calibrated_.push_back({limit, threads.count(), std::string(loop_name(limit, best->loop)), best->rate});
   return best->loop;
 }
 
 double Limits::measure(Limit limit, const Threads& threads) {
+  if (counts_operations(limit) && compute_loops(limit).empty()) return 0;
   const std::pair key{limit, threads.count()};
   auto found = fastest_.find(key);
   if (found == fastest_.end()) found = fastest_.emplace(key, calibrate(limit, threads)).first;
+  if (counts_operations(limit)) return compute_pass(compute_loops(limit)[found->second], threads);
   return pass(limit, found->second, threads, {0, buffer_.bytes()});
 }
 

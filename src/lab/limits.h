@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/threads.h"
+#include "lab/compute_loops.h"
 #include "lab/limits_loops.h"
 #include "tern/status.h"
 #include "tern/tensor.h"
@@ -18,16 +19,19 @@ namespace tern::lab {
 enum class Limit : std::uint8_t {
   streaming_read,      // GB/s of reading memory that no cache holds
   non_temporal_write,  // GB/s of writing memory past the caches
+  int8_peak,           // 10^9 operations a second of int8 products summed in int16, from registers
+  f32_peak,            // the same of fused multiplications and additions in f32
 };
 
 std::string_view name(Limit);  // "streaming read"
+constexpr bool counts_operations(Limit limit) { return limit == Limit::int8_peak || limit == Limit::f32_peak; }
 
 // The loop that was the fastest for one limit and thread count.
 struct CalibratedLoop {
   Limit limit = Limit::streaming_read;
   int threads = 1;
   std::string loop;
-  double gb_per_s = 0;  // its best pass during calibration
+  double rate = 0;  // of its best pass during calibration, in the limit's unit
 };
 
 // The limits of one machine. Measures over one buffer, which no caller sees.
@@ -37,7 +41,8 @@ class Limits {
 
   static Result<Limits> make(std::shared_ptr<MemoryResource> memory, std::size_t bytes = kDefaultBytes);
 
-  // One pass over the buffer on all threads of the pool: GB/s. The first pass of each limit and thread count is
+  // One pass over the buffer (or some milliseconds of arithmetic) on all threads of the pool: GB/s or 10^9 operations
+  // a second; 0 where this processor has no loop for it. The first pass of each limit and thread count is
   // preceded by the search for its fastest loop (about a second).
   double measure(Limit limit, const Threads& threads);
 
@@ -53,11 +58,15 @@ class Limits {
     std::size_t bytes = 0;
   };
   double pass(Limit limit, std::size_t loop, const Threads& threads, Window window);
+  [[nodiscard]] double compute_pass(const ComputeLoop& loop, const Threads& threads) const;
+  [[nodiscard]] const std::vector<ComputeLoop>& compute_loops(Limit limit) const;
+  [[nodiscard]] std::string_view loop_name(Limit limit, std::size_t loop) const;
   std::size_t calibrate(Limit limit, const Threads& threads);
 
   Tensor buffer_;
   std::vector<ReadLoop> read_loops_;
   std::vector<WriteLoop> write_loops_;
+  std::vector<ComputeLoop> int8_loops_, f32_loops_;
   std::map<std::pair<Limit, int>, std::size_t> fastest_;
   std::vector<CalibratedLoop> calibrated_;
   std::uint64_t word_ = 0;

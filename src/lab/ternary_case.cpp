@@ -29,7 +29,7 @@ Result<TernaryQuantize::Problem> ternary_problem(const BenchRequest& request) {
                  request.k);
   return TernaryQuantize::Problem{.rows = shape_given ? request.rows : kDefaultRows,
                                   .k = shape_given ? request.k : kDefaultK,
-                                  .dtype = request.dtype,
+                                  .dtype = request.dtype.value_or(DType::f32),
                                   .scheme = request.scheme,
                                   .granularity = request.granularity,
                                   .format = request.format.value_or(default_format(request.scheme))};

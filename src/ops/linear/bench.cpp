@@ -1,0 +1,145 @@
+// linear for the bench: few tokens wait for the weights, so their limit is the streaming read; many for arithmetic.
+#include <cmath>
+#include <cstring>
+
+#include "base/errors.h"
+#include "format/format.h"
+#include "lab/bench_ops.h"
+#include "lab/blas_baselines.h"
+#include "lab/linear_models.h"
+#include "lab/plan_subject.h"
+#include "lab/rotation.h"
+#include "lab/weights.h"
+#include "ops/ranges.h"
+#include "tern/linear.h"
+
+namespace tern::lab {
+namespace {
+
+constexpr std::int64_t kDefaultN = 2560;
+constexpr std::int64_t kDefaultK = 2560;
+constexpr std::int64_t kComputeBound = 8;  // tokens from which on arithmetic is the limit
+
+// Activations and outputs, and copies of the weights to walk over.
+struct Buffers {
+  std::vector<std::byte> x;
+  std::vector<float> x_scales;
+  std::vector<std::vector<std::byte>> y;
+  Rotation memory;
+  std::vector<std::vector<Linear::Output>> outputs;  // of each copy
+};
+
+std::vector<std::uint8_t> random_codes(Random& random, std::int64_t n, std::int64_t k) {
+  const std::int64_t bytes = row_bytes(Format::i2, k);
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(n * bytes));
+  for (std::uint8_t& byte : codes) {
+    const std::uint64_t bits = random.next();
+    byte = static_cast<std::uint8_t>(bits % 3 | (bits >> 8) % 3 << 2 | (bits >> 16) % 3 << 4 | (bits >> 24) % 3 << 6);
+  }
+  for (std::int64_t row = 0; k % 4 != 0 && row < n; ++row) {  // padding is code 1
+    std::uint8_t& last = codes[static_cast<std::size_t>((row + 1) * bytes - 1)];
+    const auto used = static_cast<unsigned>(2 * (k % 4));
+    last = static_cast<std::uint8_t>((last & ((1U << used) - 1)) | (0x55U << used));
+  }
+  return codes;
+}
+
+nlohmann::ordered_json problem_json(const Linear::Problem& p) {
+  nlohmann::ordered_json n = nlohmann::ordered_json::array();
+  std::int64_t rows = 0;
+  for (const Linear::Matrix& matrix : p.matrices) {
+    n.push_back(matrix.n);
+    rows += matrix.n;
+  }
+  return {{"rows", rows},
+          {"cols", p.k},
+          {"n", n},
+          {"m", p.m_max},
+          {"dtype", name(p.x_dtype)},
+          {"math", name(p.math)},
+          {"granularity", name(p.matrices.front().granularity)},
+          {"format", name(p.format)},
+          {"y", name(p.matrices.front().y_dtype)}};
+}
+
+}  // namespace
+
+Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& context, const Linear::Problem& p) {
+  TERN_RETURN_IF_ERROR(LinearPlan::select(context, p));
+  const auto buffers = std::make_shared<Buffers>();
+  Random random(1);
+  std::vector<std::size_t> part_bytes;
+  OpCase op_case;
+  op_case.problem = problem_json(p);
+  double products = 0;
+  op_case.bytes = p.m_max * p.k * static_cast<std::int64_t>(size_of(p.x_dtype));
+  for (const Linear::Matrix& matrix : p.matrices) {
+    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(matrix.n, p.k, matrix.granularity));
+    part_bytes.push_back(bytes);
+    const std::int64_t scales = make_ranges(matrix.n, p.k, matrix.granularity).total;
+    op_case.bytes += matrix.n * row_bytes(Format::i2, p.k) + 4 * scales +
+                     p.m_max * matrix.n * static_cast<std::int64_t>(size_of(matrix.y_dtype));
+    products += static_cast<double>(p.m_max) * static_cast<double>(matrix.n) * static_cast<double>(p.k);
+    buffers->y.emplace_back(static_cast<std::size_t>(p.m_max * matrix.n) * size_of(matrix.y_dtype));
+  }
+  TERN_ASSIGN(memory, Rotation::make(request, context, part_bytes));
+  buffers->memory = std::move(memory);
+  buffers->outputs.resize(static_cast<std::size_t>(buffers->memory.copies()));
+  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
+    const Linear::Matrix& matrix = p.matrices[i];
+    const std::vector<std::uint8_t> codes = random_codes(random, matrix.n, p.k);
+    std::vector<float> scales(static_cast<std::size_t>(make_ranges(matrix.n, p.k, matrix.granularity).total));
+    for (float& s : scales) s = 0.01F + std::fabs(random.gaussian());
+    for (std::int64_t copy = 0; copy < buffers->memory.copies(); ++copy) {
+      TERN_ASSIGN(weights,
+                  PackedWeights::pack(context, {codes.data(), DType::u8, {matrix.n, row_bytes(Format::i2, p.k)}},
+                                      {scales.data(), DType::f32, {static_cast<std::int64_t>(scales.size())}}, matrix.n,
+                                      p.k, matrix.granularity,
+                                      {static_cast<std::byte*>(buffers->memory.part(i, copy)), part_bytes[i]}));
+      buffers->outputs[static_cast<std::size_t>(copy)].push_back(
+          {.weights = weights, .y = {buffers->y[i].data(), matrix.y_dtype, {p.m_max, matrix.n}}});
+    }
+  }
+  buffers->x.resize(static_cast<std::size_t>(p.m_max * p.k) * size_of(p.x_dtype));
+  for (std::int64_t i = 0; i < p.m_max * p.k; ++i) {
+    const float v = random.gaussian();
+    const auto q = static_cast<std::int8_t>(static_cast<int>(random.below(255)) - 127);
+    const auto bf16 = static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, v) >> 16);
+    const auto f16 = static_cast<std::uint16_t>(0x3000 + random.below(0x800));  // positive halves between 1/8 and 1/2
+    std::byte* at = buffers->x.data() + i * static_cast<std::int64_t>(size_of(p.x_dtype));
+    if (p.x_dtype == DType::i8) std::memcpy(at, &q, 1);
+    if (p.x_dtype == DType::f32) std::memcpy(at, &v, 4);
+    if (p.x_dtype == DType::bf16) std::memcpy(at, &bf16, 2);
+    if (p.x_dtype == DType::f16) std::memcpy(at, &f16, 2);
+  }
+  buffers->x_scales.assign(static_cast<std::size_t>(p.m_max), 50.0F);
+
+  std::vector<Linear::Args> args;
+  for (const auto& outputs : buffers->outputs) {
+    args.push_back({.x = {buffers->x.data(), p.x_dtype, {p.m_max, p.k}}, .outputs = outputs});
+    if (p.x_dtype == DType::i8) args.back().x_scales = {buffers->x_scales.data(), DType::f32, {p.m_max}};
+  }
+  op_case.operations = 2 * products;
+  op_case.limit = p.m_max < kComputeBound          ? Limit::streaming_read
+                  : p.math == LinearMath::w2_float ? Limit::f32_peak
+                                                   : Limit::int8_peak;
+  if (!buffers->memory.note().empty()) op_case.notes.push_back(buffers->memory.note());
+  op_case.ready = [buffers, p, args](const Context& on, const Preference& preference) {
+    return plan_subject<Linear>(on, p, preference, args, buffers);
+  };
+  if (request.baselines) op_case.baselines = blas_baselines(request, context, p);
+  return op_case;
+}
+
+Result<OpCase> bench_linear(const BenchRequest& request, const Context& context) {
+  Linear::Problem p{.m_max = request.m.value_or(1),
+                    .k = request.k == 0 ? kDefaultK : request.k,
+                    .x_dtype = request.dtype.value_or(request.math == LinearMath::w2a8 ? DType::i8 : DType::f32),
+                    .math = request.math,
+                    .format = request.format.value_or(Format::i2)};
+  p.matrices = {{.n = request.rows == 0 ? kDefaultN : request.rows, .granularity = request.granularity}};
+  if (p.m_max < 1) return error(Code::invalid_argument, request.op, "{} tokens leave nothing to measure", p.m_max);
+  return bench_linear_problem(request, context, p);
+}
+
+}  // namespace tern::lab
