@@ -22,7 +22,12 @@ CASES = [
     for isa in ("x86_avx2", "x86_sse41", "scalar", "reference")
     for case in (f"i2.{isa} absmax group:128", f"i2.{isa} absmean row", f"s2.{isa} int2 row", f"i8.{isa} absmax tensor")
     if op == "ternary_quantize" or "absmean" not in case
-] + [f"ternary_quantize.i2.{isa} mse row" for isa in ("x86_avx2", "x86_sse41", "scalar")]
+] + [f"ternary_quantize.i2.{isa} mse row" for isa in ("x86_avx2", "x86_sse41", "scalar")] + [
+    case
+    for isa in ("x86_avx2", "x86_sse41", "scalar")
+    for case in (f"activation_quantize.i8.{isa} f32x13 row", f"linear.i2.{isa} i8x1 row", f"linear.i2.{isa} i8x13 tensor",
+                 f"linear.i2.{isa} i8x13 group:128", f"linear.i2.{isa} f32x1 row", f"linear.i2.{isa} f32x13 row")
+]
 
 
 def count(program, case):

@@ -1,4 +1,5 @@
-// Runs one kernel on fixed weights, for callgrind to count the instructions of measured(): KERNEL SCHEME GRANULARITY.
+// Runs one kernel on fixed data, for callgrind to count the instructions of measured(): KERNEL SCHEME GRANULARITY,
+// where the ops with tokens have a type and a number of them, as in i8x13, for a scheme.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -50,6 +51,38 @@ tern::Status run(const tern::Context& context, const typename Op::Problem& probl
   return measured<Op>(*plan, context.stream(), scratch->as<std::byte>(), args);
 }
 
+// Weights as codes, tokens as x or as int8.
+tern::Status run_tokens(const tern::Context& context, const std::string& kernel, const std::string& words,
+                        const tern::Granularity& granularity, std::vector<float>& x) {
+  const auto times = words.find('x');
+  const auto dtype = tern::parse_dtype(words.substr(0, times));
+  if (!dtype.ok()) return dtype.error();
+  const std::int64_t m = std::stoll(words.substr(times + 1));
+  const bool floats = *dtype == tern::DType::f32;
+  std::vector<std::int8_t> q(static_cast<std::size_t>(m * kColumns), 3);
+  std::vector<float> scales(static_cast<std::size_t>(m), 3.0F), y(static_cast<std::size_t>(m * kRows));
+  std::vector<std::int32_t> sums(static_cast<std::size_t>(m));
+  if (kernel.starts_with("activation_quantize."))
+    return run<tern::ActivationQuantize>(context, {.m = m, .k = kColumns}, kernel,
+                                         {.x = {x.data(), *dtype, {m, kColumns}},
+                                          .q = {q.data(), tern::DType::i8, {m, kColumns}},
+                                          .scales = {scales.data(), tern::DType::f32, {m}},
+                                          .sums = {sums.data(), tern::DType::i32, {m}}});
+  const auto weights =
+      tern::quantize(context, {x.data(), tern::DType::f32, {kRows, kColumns}}, {.granularity = granularity});
+  if (!weights.ok()) return weights.error();
+  const auto packed = tern::PackedWeights::pack(context, *weights);
+  if (!packed.ok()) return packed.error();
+  tern::Linear::Problem problem{.m_max = m, .k = kColumns, .x_dtype = *dtype};
+  if (floats) problem.math = tern::LinearMath::w2_float;
+  problem.matrices = {{.n = kRows, .granularity = granularity}};
+  const tern::Linear::Output output{.weights = *packed, .y = {y.data(), tern::DType::f32, {m, kRows}}};
+  tern::Linear::Args args{.x = {floats ? static_cast<const void*>(x.data()) : q.data(), *dtype, {m, kColumns}},
+                          .outputs = {&output, 1}};
+  if (!floats) args.x_scales = {scales.data(), tern::DType::f32, {m}};
+  return run<tern::Linear>(context, problem, kernel, args);
+}
+
 int main(int argc, char** argv) {
   if (argc != 4) {
     std::fprintf(stderr, "usage: callgrind_cases KERNEL SCHEME GRANULARITY\n");
@@ -58,15 +91,19 @@ int main(int argc, char** argv) {
   const std::string kernel = argv[1];
   const auto op_end = kernel.find('.');
   const auto format = tern::parse_format(kernel.substr(op_end + 1, kernel.find('.', op_end + 1) - op_end - 1));
-  const auto scheme = tern::parse_scheme(argv[2]);
   const auto granularity = tern::parse_granularity(argv[3]);
   const auto context = tern::Context::open({.threads = 1});
   if (!format.ok()) return fail(format.error());
-  if (!scheme.ok()) return fail(scheme.error());
   if (!granularity.ok()) return fail(granularity.error());
   if (!context.ok()) return fail(context.error());
-
   std::vector<float> x = weights();
+  if (!kernel.starts_with("ternary_")) {
+    const tern::Status status = run_tokens(*context, kernel, argv[2], *granularity, x);
+    return status.ok() ? 0 : fail(status.error());
+  }
+
+  const auto scheme = tern::parse_scheme(argv[2]);
+  if (!scheme.ok()) return fail(scheme.error());
   auto q = tern::quantize(*context, {x.data(), tern::DType::f32, {kRows, kColumns}},
                           {.scheme = *scheme, .granularity = *granularity, .format = *format});
   if (!q.ok()) return fail(q.error());

@@ -193,6 +193,18 @@ TEST(Linear, FewerTokensThanTheMost) {
   }
 }
 
+// No columns: the sum is 0 and the epilogue runs.
+TEST(Linear, NoColumns) {
+  Random random(15);
+  for (const Granularity& g : {Granularity::tensor(), Granularity::row()})
+    for (const std::int64_t m : {1, 5})
+      for (const DType x : {DType::i8, DType::f32}) {
+        Problem p{.m_max = m, .k = 0, .x_dtype = x};
+        p.matrices = {{.n = 20, .granularity = g, .bias = true, .residual = true}, {.n = 3, .y_dtype = DType::i32}};
+        expect_same(make_case(p, random), all_kernels());
+      }
+}
+
 TEST(Linear, ResidualMayBeTheOutput) {
   Random random(9);
   Problem p{.m_max = 5, .k = 64};
