@@ -1,4 +1,5 @@
-// The C ABI: everything of the C++ API for C programs and for languages that load shared libraries.
+// The C ABI: everything of the C++ API for C programs and for languages that load shared libraries. It is
+// long because it holds every op's structs, and the macro that declares an op's plan, next to each other.
 //
 //   tern_context* context = NULL;
 //   tern_quantized* q = NULL;
@@ -251,6 +252,35 @@ TERN_API tern_status tern_measure_quality(const tern_context* context, const ter
                                           const tern_quantized* quantized, tern_non_finite non_finite,
                                           tern_quality* out);
 
+// Packed weights: trits in the order in which kernels read them, with their scales.
+
+typedef struct tern_packed_weights tern_packed_weights;
+
+typedef struct tern_packed_weights_info {
+  size_t struct_size;
+  int64_t n;
+  int64_t k;
+  tern_granularity granularity;
+  size_t bytes;       // codes and scales, padding included
+  uint64_t checksum;  // of the canonical bytes, as tern_quantized_checksum()
+  const char* tile;   // the order's name
+} tern_packed_weights_info;
+
+// The bytes that n x k weights need, codes and scales together.
+TERN_API tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, size_t* out);
+// Codes are trits in i2, u8 [n, ceil(k/4)], scales as ternary_quantize writes them; both may be dropped afterwards. The
+// memory is the caller's (64-byte aligned, alive until the handle is destroyed), or with NULL and 0 the context's.
+TERN_API tern_status tern_packed_weights_create(const tern_context* context, const tern_tensor_view* codes,
+                                                const tern_tensor_view* scales, int64_t n, int64_t k,
+                                                tern_granularity granularity, void* memory, size_t memory_bytes,
+                                                tern_packed_weights** out);
+TERN_API tern_status tern_packed_weights_create_from_quantized(const tern_context* context,
+                                                               const tern_quantized* quantized, void* memory,
+                                                               size_t memory_bytes, tern_packed_weights** out);
+TERN_API tern_status tern_packed_weights_get_info(const tern_packed_weights* weights,
+                                                  const tern_packed_weights_info** out);
+TERN_API void tern_packed_weights_destroy(tern_packed_weights* weights);
+
 // Plans: a kernel chosen for a problem on a device. select -> can_implement -> workspace_bytes -> run.
 
 typedef struct tern_plan_info {
@@ -307,6 +337,65 @@ typedef struct tern_ternary_dequantize_args {
   tern_tensor_view y;  // written
 } tern_ternary_dequantize_args;
 
+// q, s, sums = token_i8(x): for each token s = 127 / max(max abs, 1e-5), q = x * s rounded to nearest even.
+typedef struct tern_activation_quantize_problem {
+  size_t struct_size;
+  int64_t m;  // tokens
+  int64_t k;
+  tern_dtype dtype;  // f32, f16 or bf16
+  tern_non_finite non_finite;
+} tern_activation_quantize_problem;
+
+typedef struct tern_activation_quantize_args {
+  size_t struct_size;
+  tern_tensor_view x;       // [m, k]; tokens may be strided
+  tern_tensor_view q;       // written: i8 [m, k]
+  tern_tensor_view scales;  // written: f32 [m], dense
+  tern_tensor_view sums;    // written: i32 [m], dense: sum(q) of each token
+} tern_activation_quantize_args;
+
+// y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]) for one or several matrices w that share x. The epilogue:
+// t / s[m]; t * w_scale; t + bias; activation; t + residual; each step rounded to f32, then to y's dtype.
+typedef struct tern_linear_matrix {
+  size_t struct_size;  // in an array the same for all: the library steps by it
+  int64_t n;
+  tern_granularity granularity;
+  tern_dtype y_dtype;  // f32, f16, bf16; i32 is the bare sum of w2a8
+  int32_t bias;        // 1: the output has one
+  tern_activation activation;
+  int32_t residual;  // 1: the output has one
+} tern_linear_matrix;
+
+typedef struct tern_linear_problem {
+  size_t struct_size;
+  int64_t m_max;  // the most tokens of one run
+  int64_t k;
+  tern_dtype x_dtype;  // i8, f32, f16, bf16
+  tern_linear_math math;
+  tern_non_finite non_finite;          // of float activations
+  tern_format format;                  // of the weights
+  const tern_linear_matrix* matrices;  // copied
+  size_t matrix_count;                 // 1 to TERN_LINEAR_MAX_MATRICES
+} tern_linear_problem;
+
+#define TERN_LINEAR_MAX_MATRICES 8
+
+typedef struct tern_linear_output {
+  size_t struct_size;  // in an array the same for all: the library steps by it
+  const tern_packed_weights* weights;
+  tern_tensor_view y;         // written: [m, n]; rows may be strided
+  tern_tensor_view bias;      // f32 [n]
+  tern_tensor_view residual;  // [m, n] of y's dtype; may be y itself
+} tern_linear_output;
+
+typedef struct tern_linear_args {
+  size_t struct_size;
+  tern_tensor_view x;                 // [m, k], m up to m_max; rows may be strided
+  tern_tensor_view x_scales;          // with i8: f32 [m], the s of token_i8; none when every y is i32
+  const tern_linear_output* outputs;  // one per matrix
+  size_t output_count;
+} tern_linear_args;
+
 // The same eight functions for every op.
 //   select           preference may be NULL
 //   explain          what select would choose and why, as text; succeeds also when every kernel refuses
@@ -331,6 +420,8 @@ typedef struct tern_ternary_dequantize_args {
 
 TERN_DECLARE_PLAN(ternary_quantize);
 TERN_DECLARE_PLAN(ternary_dequantize);
+TERN_DECLARE_PLAN(activation_quantize);
+TERN_DECLARE_PLAN(linear);
 
 // Kernels: the list, seen from this context.
 
@@ -397,6 +488,19 @@ TERN_API tern_status tern_load_quantized(const tern_context* context, const char
    TERN_FORMAT_I2}
 #define TERN_TERNARY_DEQUANTIZE_ARGS_INIT \
   {sizeof(tern_ternary_dequantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT}
+#define TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT \
+  {sizeof(tern_activation_quantize_problem), 0, 0, TERN_DTYPE_F32, TERN_NON_FINITE_REJECT}
+#define TERN_ACTIVATION_QUANTIZE_ARGS_INIT \
+  {sizeof(tern_activation_quantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, \
+   TERN_TENSOR_VIEW_INIT}
+#define TERN_LINEAR_MATRIX_INIT \
+  {sizeof(tern_linear_matrix), 0, {TERN_GRANULARITY_TENSOR, 0}, TERN_DTYPE_F32, 0, TERN_ACTIVATION_NONE, 0}
+#define TERN_LINEAR_PROBLEM_INIT \
+  {sizeof(tern_linear_problem), 1, 0, TERN_DTYPE_I8, TERN_LINEAR_MATH_W2A8, TERN_NON_FINITE_REJECT, TERN_FORMAT_I2, \
+   NULL, 0}
+#define TERN_LINEAR_OUTPUT_INIT \
+  {sizeof(tern_linear_output), NULL, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT}
+#define TERN_LINEAR_ARGS_INIT {sizeof(tern_linear_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, NULL, 0}
 // clang-format on
 
 #ifdef __cplusplus

@@ -73,6 +73,18 @@ typedef struct tern_granularity {
   int64_t group_size;  // elements along the last axis, only for TERN_GRANULARITY_GROUP
 } tern_granularity;
 
+// What linear does to a sum on its way to y.
+typedef enum tern_activation TERN_ENUM_TYPE {
+  TERN_ACTIVATION_NONE = 0,
+  TERN_ACTIVATION_SQUARED_RELU = 1
+} tern_activation;
+
+// How activations meet the weights.
+typedef enum tern_linear_math TERN_ENUM_TYPE {
+  TERN_LINEAR_MATH_W2A8 = 0,     // int8 activations, exact int32 sums; float activations become int8 on the way
+  TERN_LINEAR_MATH_W2_FLOAT = 1  // activations stay float, f32 math
+} tern_linear_math;
+
 typedef enum tern_device_kind TERN_ENUM_TYPE { TERN_DEVICE_CPU = 0, TERN_DEVICE_CUDA = 1 } tern_device_kind;
 
 typedef struct tern_device_id {
@@ -105,6 +117,8 @@ TERN_API const char* tern_dtype_name(tern_dtype dtype);
 TERN_API const char* tern_scheme_name(tern_scheme scheme);
 TERN_API const char* tern_format_name(tern_format format);
 TERN_API const char* tern_non_finite_name(tern_non_finite policy);
+TERN_API const char* tern_activation_name(tern_activation activation);
+TERN_API const char* tern_linear_math_name(tern_linear_math math);
 TERN_API const char* tern_capability_name(tern_capability capability);
 
 // The value of a word; an unknown word is an error that lists the known ones.
@@ -112,6 +126,8 @@ TERN_API tern_status tern_dtype_parse(const char* text, tern_dtype* out);
 TERN_API tern_status tern_scheme_parse(const char* text, tern_scheme* out);
 TERN_API tern_status tern_format_parse(const char* text, tern_format* out);
 TERN_API tern_status tern_non_finite_parse(const char* text, tern_non_finite* out);
+TERN_API tern_status tern_activation_parse(const char* text, tern_activation* out);
+TERN_API tern_status tern_linear_math_parse(const char* text, tern_linear_math* out);
 TERN_API tern_status tern_granularity_parse(const char* text, tern_granularity* out);  // "tensor", "row", "group:128"
 TERN_API tern_status tern_device_parse(const char* text, tern_device_id* out);         // "cpu", "cuda:0"
 TERN_API tern_status tern_capability_parse(const char* text, tern_capability* out);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -50,12 +52,13 @@ struct Parameter {
 // The first that is NULL, as an error.
 Status not_null(const char* where, std::initializer_list<Parameter> parameters);
 
-// An enum's number from C as the C++ enumerator, which must be one of 0..last.
+// An enum's number from C as the C++ enumerator, which must be one of 0..last. Messages name it field, then member:
+// two parts, so that a call that succeeds puts no names together.
 template <class Enum, class CEnum>
-Result<Enum> to_enum(const char* where, const char* field, CEnum value, Enum last) {
+Result<Enum> to_enum(const char* where, const char* field, CEnum value, Enum last, const char* member = "") {
   const auto number = static_cast<std::int32_t>(value);
   if (number < 0 || number > static_cast<std::int32_t>(last))
-    return error(Code::invalid_argument, where, "{} is {}, not one of 0 to {}", field, number,
+    return error(Code::invalid_argument, where, "{}{} is {}, not one of 0 to {}", field, member, number,
                  static_cast<std::int32_t>(last));
   return static_cast<Enum>(number);
 }
@@ -64,6 +67,8 @@ inline constexpr DType kLastDType = DType::i32;
 inline constexpr Scheme kLastScheme = Scheme::int2;
 inline constexpr Format kLastFormat = Format::i8;
 inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
+inline constexpr Activation kLastActivation = Activation::squared_relu;
+inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;
 
 // Structs that grow. `first_bytes` are those of the first version, which every caller has; `defaults` is what fields
 // get that a caller's older struct lacks. A field that is added must not lie in padding at the old end: an old caller's
@@ -88,6 +93,12 @@ TERN_C_STRUCT(tern_ternary_quantize_problem, scale_given, TERN_TERNARY_QUANTIZE_
 TERN_C_STRUCT(tern_ternary_quantize_args, given_scale, TERN_TERNARY_QUANTIZE_ARGS_INIT);
 TERN_C_STRUCT(tern_ternary_dequantize_problem, format, TERN_TERNARY_DEQUANTIZE_PROBLEM_INIT);
 TERN_C_STRUCT(tern_ternary_dequantize_args, y, TERN_TERNARY_DEQUANTIZE_ARGS_INIT);
+TERN_C_STRUCT(tern_activation_quantize_problem, non_finite, TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_activation_quantize_args, sums, TERN_ACTIVATION_QUANTIZE_ARGS_INIT);
+TERN_C_STRUCT(tern_linear_matrix, residual, TERN_LINEAR_MATRIX_INIT);
+TERN_C_STRUCT(tern_linear_problem, matrix_count, TERN_LINEAR_PROBLEM_INIT);
+TERN_C_STRUCT(tern_linear_output, residual, TERN_LINEAR_OUTPUT_INIT);
+TERN_C_STRUCT(tern_linear_args, output_count, TERN_LINEAR_ARGS_INIT);
 #undef TERN_C_STRUCT
 
 template <class T>
@@ -113,6 +124,23 @@ Result<T> read_struct(const char* where, const char* parameter, const T* given) 
   return value;
 }
 
+// One of a caller's array of structs. They lie as far apart as the caller's compiler has put them, which is the size
+// that the first one states.
+template <class T>
+Result<T> read_element(const char* where, const char* array, const T* first, std::size_t index) {
+  TERN_RETURN_IF_ERROR(check_struct_size(where, array, first));
+  const std::size_t stride = first->struct_size;
+  if (stride % alignof(T) != 0)
+    return error(Code::invalid_argument, where,
+                 "{}->struct_size is {}, not a multiple of {}: begin with the INIT macro", array, stride, alignof(T));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(first) + index * stride;  // NOLINT: T may be shorter here
+  const T* element = reinterpret_cast<const T*>(bytes);                                // NOLINT
+  if (element->struct_size != stride)
+    return error(Code::invalid_argument, where, "{}[{}].struct_size is {}, but that of the first is {}", array, index,
+                 element->struct_size, stride);
+  return read_struct(where, array, element);
+}
+
 // Fills as much of the caller's struct as both sides know.
 template <class T>
 void write_struct(const T& value, T* out) {
@@ -128,7 +156,7 @@ Status write_text(const char* where, const std::string& text, char* buffer, std:
 
 // Conversions. `field` names the value in messages.
 Result<Granularity> to_granularity(const char* where, const tern_granularity& granularity);
-Result<DeviceId> to_device(const char* where, const char* field, tern_device_id id);
+Result<DeviceId> to_device(const char* where, const char* field, tern_device_id id, const char* member = "");
 Result<Shape> to_shape(const char* where, const char* field, std::int32_t rank, const std::int64_t* sizes);
 Result<TensorView> to_view(const char* where, const char* field, const tern_tensor_view& view);
 Result<Preference> to_preference(const char* where, const tern_preference* preference);
@@ -156,6 +184,18 @@ struct DeviceFace {
 
 Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
 
+// Linear::Args, whose outputs are a span, with the outputs themselves: good for the span as long as this lives.
+struct LinearArgs {
+  ConstTensorView x;
+  ConstTensorView x_scales;
+  std::array<Linear::Output, Linear::kMaxMatrices> outputs;
+  std::size_t count = 0;
+  // NOLINTNEXTLINE(google-explicit-constructor): stands for the Args of every other op
+  operator Linear::Args() const { return {.x = x, .x_scales = x_scales, .outputs = std::span(outputs).first(count)}; }
+};
+Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem);
+Result<LinearArgs> to_args(const char* where, const tern_linear_args* args);
+
 }  // namespace tern::c
 
 struct tern_stream {
@@ -177,4 +217,10 @@ struct tern_quantized {
   tern::QuantizedTensor tensor;
   tern_quality quality;
   tern_quantized_info info;
+};
+
+struct tern_packed_weights {
+  tern::PackedWeights weights;
+  std::string tile;
+  tern_packed_weights_info info;
 };

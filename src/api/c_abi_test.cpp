@@ -34,12 +34,16 @@ TEST(CStatus, NamesAreTheCppNames) {
     EXPECT_EQ(tern_capability_name(static_cast<tern_capability>(i)), name(static_cast<Capability>(i)));
   EXPECT_STREQ(tern_format_name(TERN_FORMAT_DEFAULT), "default");
   EXPECT_STREQ(tern_non_finite_name(TERN_NON_FINITE_SATURATE), "saturate");
+  EXPECT_STREQ(tern_activation_name(TERN_ACTIVATION_SQUARED_RELU), "squared_relu");
+  EXPECT_STREQ(tern_linear_math_name(TERN_LINEAR_MATH_W2_FLOAT), "w2_float");
 }
 
 TEST(CStatus, NumbersThatAreNoWordHaveNoName) {
   EXPECT_STREQ(tern_status_name(static_cast<tern_status>(15)), "unknown");
   EXPECT_STREQ(tern_status_name(static_cast<tern_status>(-1)), "unknown");
   EXPECT_STREQ(tern_scheme_name(static_cast<tern_scheme>(4)), "unknown");
+  EXPECT_STREQ(tern_activation_name(static_cast<tern_activation>(2)), "unknown");
+  EXPECT_STREQ(tern_linear_math_name(static_cast<tern_linear_math>(2)), "unknown");
   EXPECT_EQ(tern_dtype_bytes(static_cast<tern_dtype>(256)), 0U);  // 256 would be 0, f32, in the C++ enum's one byte
 }
 
@@ -49,8 +53,14 @@ TEST(CStatus, ParsesWhatItNames) {
   tern_dtype dtype{};
   tern_capability capability{};
   tern_non_finite policy{};
+  tern_activation activation{};
+  tern_linear_math math{};
   tern_granularity granularity{};
   tern_device_id device{};
+  EXPECT_EQ(tern_activation_parse("squared_relu", &activation), TERN_OK);
+  EXPECT_EQ(activation, TERN_ACTIVATION_SQUARED_RELU);
+  EXPECT_EQ(tern_linear_math_parse("w2_float", &math), TERN_OK);
+  EXPECT_EQ(math, TERN_LINEAR_MATH_W2_FLOAT);
   EXPECT_EQ(tern_scheme_parse("int2", &scheme), TERN_OK);
   EXPECT_EQ(scheme, TERN_SCHEME_INT2);
   EXPECT_EQ(tern_format_parse("s2", &format), TERN_OK);

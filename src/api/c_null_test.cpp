@@ -31,6 +31,9 @@ TEST(CNull, DestroyersAcceptIt) {
   tern_quantized_destroy(nullptr);
   tern_ternary_quantize_plan_destroy(nullptr);
   tern_ternary_dequantize_plan_destroy(nullptr);
+  tern_activation_quantize_plan_destroy(nullptr);
+  tern_linear_plan_destroy(nullptr);
+  tern_packed_weights_destroy(nullptr);
   tern_npy_close(nullptr);
 }
 
@@ -51,6 +54,14 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   tern_quantized_parts parts = TERN_QUANTIZED_PARTS_INIT;
   tern_ternary_quantize_problem problem = TERN_TERNARY_QUANTIZE_PROBLEM_INIT;
   tern_ternary_quantize_args args = TERN_TERNARY_QUANTIZE_ARGS_INIT;
+  tern_activation_quantize_problem activation_problem = TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT;
+  tern_activation_quantize_args activation_args = TERN_ACTIVATION_QUANTIZE_ARGS_INIT;
+  tern_linear_problem linear_problem = TERN_LINEAR_PROBLEM_INIT;
+  tern_linear_args linear_args = TERN_LINEAR_ARGS_INIT;
+  tern_activation_quantize_plan* activation_plan = nullptr;
+  tern_linear_plan* linear_plan = nullptr;
+  tern_packed_weights* packed = nullptr;
+  const tern_packed_weights_info* packed_info = nullptr;
   tern_tensor* tensor = nullptr;
   tern_quantized* made = nullptr;
   tern_npy* npy = nullptr;
@@ -121,6 +132,28 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   EXPECT_NULL(tern_ternary_quantize_plan_run(owner.get(), stream, nullptr, 0, nullptr), "args");
   EXPECT_NULL(tern_ternary_quantize_plan_get_info(nullptr, &plan_info), "plan");
   EXPECT_NULL(tern_ternary_quantize_plan_get_info(owner.get(), nullptr), "out");
+  EXPECT_NULL(tern_packed_weights_bytes(8, 8, {TERN_GRANULARITY_TENSOR, 0}, nullptr), "out");
+  EXPECT_NULL(tern_packed_weights_create(nullptr, &x, &x, 1, 8, {}, nullptr, 0, &packed), "context");
+  EXPECT_NULL(tern_packed_weights_create(c, nullptr, &x, 1, 8, {}, nullptr, 0, &packed), "codes");
+  EXPECT_NULL(tern_packed_weights_create(c, &x, nullptr, 1, 8, {}, nullptr, 0, &packed), "scales");
+  EXPECT_NULL(tern_packed_weights_create(c, &x, &x, 1, 8, {}, nullptr, 0, nullptr), "out");
+  EXPECT_NULL(tern_packed_weights_create_from_quantized(nullptr, q, nullptr, 0, &packed), "context");
+  EXPECT_NULL(tern_packed_weights_create_from_quantized(c, nullptr, nullptr, 0, &packed), "quantized");
+  EXPECT_NULL(tern_packed_weights_create_from_quantized(c, q, nullptr, 0, nullptr), "out");
+  EXPECT_NULL(tern_packed_weights_get_info(nullptr, &packed_info), "weights");
+  EXPECT_NULL(tern_activation_quantize_select(c, nullptr, nullptr, &activation_plan), "problem");
+  EXPECT_NULL(tern_activation_quantize_select(c, &activation_problem, nullptr, nullptr), "out");
+  EXPECT_NULL(tern_activation_quantize_plan_can_implement(nullptr, &activation_args), "plan");
+  EXPECT_NULL(tern_activation_quantize_plan_run(nullptr, stream, nullptr, 0, &activation_args), "plan");
+  EXPECT_NULL(tern_linear_select(nullptr, &linear_problem, nullptr, &linear_plan), "context");
+  EXPECT_NULL(tern_linear_select(c, nullptr, nullptr, &linear_plan), "problem");
+  EXPECT_NULL(tern_linear_select(c, &linear_problem, nullptr, nullptr), "out");
+  EXPECT_NULL(tern_linear_explain(c, nullptr, nullptr, text, sizeof(text), &size), "problem");
+  EXPECT_NULL(tern_linear_plan_explain(nullptr, text, sizeof(text), &size), "plan");
+  EXPECT_NULL(tern_linear_plan_can_implement(nullptr, &linear_args), "plan");
+  EXPECT_NULL(tern_linear_plan_workspace_bytes(nullptr, &size), "plan");
+  EXPECT_NULL(tern_linear_plan_run(nullptr, stream, nullptr, 0, &linear_args), "plan");
+  EXPECT_NULL(tern_linear_plan_get_info(nullptr, &plan_info), "plan");
   EXPECT_NULL(tern_kernel_list_create(nullptr, &list), "context");
   EXPECT_NULL(tern_kernel_list_create(c, nullptr), "out");
   EXPECT_NULL(tern_kernel_list_count(nullptr, &size), "list");

@@ -34,6 +34,10 @@ struct PlanHandle {
   tern_plan_info info;
 };
 
+// Those of linear are in c_linear.cpp, and are found beside those below.
+using c::to_args;
+using c::to_problem;
+
 Result<TernaryQuantize::Problem> to_problem(const char* where, const tern_ternary_quantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
@@ -61,6 +65,13 @@ Result<TernaryDequantize::Problem> to_problem(const char* where, const tern_tern
       .rows = given.rows, .k = given.k, .dtype = dtype, .scheme = scheme, .granularity = granularity, .format = format};
 }
 
+Result<ActivationQuantize::Problem> to_problem(const char* where, const tern_activation_quantize_problem* problem) {
+  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
+  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
+  return ActivationQuantize::Problem{.m = given.m, .k = given.k, .dtype = dtype, .non_finite = non_finite};
+}
+
 Result<TernaryQuantize::Args> to_args(const char* where, const tern_ternary_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   TERN_ASSIGN(x, to_view(where, "x", given.x));
@@ -76,6 +87,15 @@ Result<TernaryDequantize::Args> to_args(const char* where, const tern_ternary_de
   TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
   TERN_ASSIGN(y, to_view(where, "y", given.y));
   return TernaryDequantize::Args{.codes = codes, .scales = scales, .y = y};
+}
+
+Result<ActivationQuantize::Args> to_args(const char* where, const tern_activation_quantize_args* args) {
+  TERN_ASSIGN(given, read_struct(where, "args", args));
+  TERN_ASSIGN(x, to_view(where, "x", given.x));
+  TERN_ASSIGN(q, to_view(where, "q", given.q));
+  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
+  TERN_ASSIGN(sums, to_view(where, "sums", given.sums));
+  return ActivationQuantize::Args{.x = x, .q = q, .scales = scales, .sums = sums};
 }
 
 std::string text_of(const Explanation& explanation) {
@@ -108,6 +128,13 @@ Status explain_problem(const char* where, const tern_context* context, const CPr
   TERN_ASSIGN(cpp_preference, to_preference(where, preference));
   TERN_ASSIGN(explanation, Plan<Op>::explain(context->context, cpp_problem, cpp_preference));
   return write_text(where, text_of(explanation), buffer, buffer_bytes, length);
+}
+
+template <class CPlan, class CArgs>
+Status check_args(const char* where, const CPlan* plan, const CArgs* args) {
+  TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+  TERN_ASSIGN(cpp_args, to_args(where, args));
+  return plan->handle.plan.can_implement(cpp_args);
 }
 
 template <class CPlan, class CArgs>
@@ -152,9 +179,7 @@ Status run_plan(const char* where, const CPlan* plan, const tern_stream* stream,
   }                                                                                                                   \
   tern_status tern_##op##_plan_can_implement(const tern_##op##_plan* plan, const tern_##op##_args* args) {            \
     return tern::c::guarded("tern_" #op "_plan_can_implement", [&](const char* where) -> tern::Status {               \
-      TERN_RETURN_IF_ERROR(tern::c::not_null(where, {{"plan", plan}, {"args", args}}));                               \
-      TERN_ASSIGN(cpp_args, tern::c::to_args(where, args));                                                           \
-      return plan->handle.plan.can_implement(cpp_args);                                                               \
+      return tern::c::check_args(where, plan, args);                                                                  \
     });                                                                                                               \
   }                                                                                                                   \
   tern_status tern_##op##_plan_workspace_bytes(const tern_##op##_plan* plan, size_t* out) {                           \
@@ -184,3 +209,5 @@ Status run_plan(const char* where, const CPlan* plan, const tern_stream* stream,
 
 TERN_DEFINE_PLAN(ternary_quantize, TernaryQuantize);
 TERN_DEFINE_PLAN(ternary_dequantize, TernaryDequantize);
+TERN_DEFINE_PLAN(activation_quantize, ActivationQuantize);
+TERN_DEFINE_PLAN(linear, Linear);

@@ -42,6 +42,10 @@ TERN_SAME(TERN_NON_FINITE_SATURATE, NonFinite::saturate);
 TERN_SAME(TERN_GRANULARITY_TENSOR, Granularity::Kind::tensor);
 TERN_SAME(TERN_GRANULARITY_ROW, Granularity::Kind::row);
 TERN_SAME(TERN_GRANULARITY_GROUP, Granularity::Kind::group);
+TERN_SAME(TERN_ACTIVATION_NONE, Activation::none);
+TERN_SAME(TERN_ACTIVATION_SQUARED_RELU, Activation::squared_relu);
+TERN_SAME(TERN_LINEAR_MATH_W2A8, LinearMath::w2a8);
+TERN_SAME(TERN_LINEAR_MATH_W2_FLOAT, LinearMath::w2_float);
 TERN_SAME(TERN_DEVICE_CPU, DeviceKind::cpu);
 TERN_SAME(TERN_DEVICE_CUDA, DeviceKind::cuda);
 
@@ -147,6 +151,8 @@ const char* tern_format_name(tern_format format) {
   return format == TERN_FORMAT_DEFAULT ? "default" : word(format, kLastFormat);
 }
 const char* tern_non_finite_name(tern_non_finite policy) { return word(policy, kLastNonFinite); }
+const char* tern_activation_name(tern_activation activation) { return word(activation, kLastActivation); }
+const char* tern_linear_math_name(tern_linear_math math) { return word(math, kLastLinearMath); }
 const char* tern_capability_name(tern_capability capability) {
   return word(capability, static_cast<Capability>(kCapabilityCount - 1));
 }
@@ -162,6 +168,12 @@ tern_status tern_format_parse(const char* text, tern_format* out) {
 }
 tern_status tern_non_finite_parse(const char* text, tern_non_finite* out) {
   return parse("tern_non_finite_parse", text, out, parse_non_finite);
+}
+tern_status tern_activation_parse(const char* text, tern_activation* out) {
+  return parse("tern_activation_parse", text, out, parse_activation);
+}
+tern_status tern_linear_math_parse(const char* text, tern_linear_math* out) {
+  return parse("tern_linear_math_parse", text, out, parse_linear_math);
 }
 tern_status tern_capability_parse(const char* text, tern_capability* out) {
   return parse("tern_capability_parse", text, out, parse_capability);

@@ -8,8 +8,8 @@ Result<Granularity> to_granularity(const char* where, const tern_granularity& gr
   return Granularity{kind, granularity.group_size};
 }
 
-Result<DeviceId> to_device(const char* where, const char* field, tern_device_id id) {
-  TERN_ASSIGN(kind, to_enum(where, field, id.kind, DeviceKind::cuda));
+Result<DeviceId> to_device(const char* where, const char* field, tern_device_id id, const char* member) {
+  TERN_ASSIGN(kind, to_enum(where, field, id.kind, DeviceKind::cuda, member));
   return DeviceId{kind, id.index};
 }
 
@@ -21,8 +21,8 @@ Result<Shape> to_shape(const char* where, const char* field, std::int32_t rank, 
 }
 
 Result<TensorView> to_view(const char* where, const char* field, const tern_tensor_view& view) {
-  TERN_ASSIGN(dtype, to_enum(where, fmt::format("{}.dtype", field).c_str(), view.dtype, kLastDType));
-  TERN_ASSIGN(device, to_device(where, fmt::format("{}.device.kind", field).c_str(), view.device));
+  TERN_ASSIGN(dtype, to_enum(where, field, view.dtype, kLastDType, ".dtype"));
+  TERN_ASSIGN(device, to_device(where, field, view.device, ".device.kind"));
   TERN_ASSIGN(shape, to_shape(where, field, view.rank, view.shape));
   TERN_ASSIGN(strides, to_shape(where, field, view.rank, view.strides));
   const auto given = strides.sizes();

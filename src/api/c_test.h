@@ -25,6 +25,10 @@ using TensorHandle = std::unique_ptr<tern_tensor, Destroy<tern_tensor_destroy>>;
 using QuantizePlan = std::unique_ptr<tern_ternary_quantize_plan, Destroy<tern_ternary_quantize_plan_destroy>>;
 using DequantizePlan = std::unique_ptr<tern_ternary_dequantize_plan, Destroy<tern_ternary_dequantize_plan_destroy>>;
 
+using ActivationPlan = std::unique_ptr<tern_activation_quantize_plan, Destroy<tern_activation_quantize_plan_destroy>>;
+using LinearPlanHandle = std::unique_ptr<tern_linear_plan, Destroy<tern_linear_plan_destroy>>;
+using WeightsHandle = std::unique_ptr<tern_packed_weights, Destroy<tern_packed_weights_destroy>>;
+
 inline ContextHandle open_context(const tern_context_config* config = nullptr) {
   tern_context* context = nullptr;
   EXPECT_EQ(tern_context_open(config, &context), TERN_OK) << tern_last_error()->text;

@@ -109,6 +109,68 @@ static void there_and_back(const tern_context* context, tern_quantized** quantiz
   tern_tensor_destroy(restored);
 }
 
+// With x the unit vectors, y is the weights themselves, and activation_quantize loses nothing of them.
+static void product(const tern_context* context, const tern_quantized* quantized) {
+  static float x[kColumns * kColumns], y[kColumns * kRows], scales[kColumns];
+  static int8_t q[kColumns * kColumns];
+  static int32_t sums[kColumns];
+  tern_activation_quantize_problem token_problem = TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT;
+  tern_activation_quantize_args token_args = TERN_ACTIVATION_QUANTIZE_ARGS_INIT;
+  tern_activation_quantize_plan* token_plan = NULL;
+  tern_linear_problem problem = TERN_LINEAR_PROBLEM_INIT;
+  tern_linear_matrix matrix = TERN_LINEAR_MATRIX_INIT;
+  tern_linear_args args = TERN_LINEAR_ARGS_INIT;
+  tern_linear_output output = TERN_LINEAR_OUTPUT_INIT;
+  tern_linear_plan* plan = NULL;
+  tern_packed_weights* packed = NULL;
+  const tern_packed_weights_info* info = NULL;
+  const tern_stream* stream = NULL;
+  tern_tensor* restored = NULL;
+  tern_tensor_view w = TERN_TENSOR_VIEW_INIT;
+  size_t token_bytes = 0, bytes = 0, needed = 0;
+  CHECK(tern_packed_weights_create_from_quantized(context, quantized, NULL, 0, &packed) == TERN_OK);
+  CHECK(tern_packed_weights_get_info(packed, &info) == TERN_OK && info->n == kRows && info->k == kColumns);
+  CHECK(tern_packed_weights_bytes(kRows, kColumns, info->granularity, &needed) == TERN_OK && needed == info->bytes);
+  CHECK(tern_context_stream(context, &stream) == TERN_OK);
+  for (int i = 0; i < kColumns; ++i) x[i * kColumns + i] = 1;
+
+  token_problem.m = token_problem.k = kColumns;
+  token_args.x = view_of(x, TERN_DTYPE_F32, kColumns, kColumns);
+  token_args.q = view_of(q, TERN_DTYPE_I8, kColumns, kColumns);
+  token_args.scales = view_of(scales, TERN_DTYPE_F32, kColumns, 1);
+  token_args.sums = view_of(sums, TERN_DTYPE_I32, kColumns, 1);
+  CHECK(tern_activation_quantize_select(context, &token_problem, NULL, &token_plan) == TERN_OK);
+  CHECK(tern_activation_quantize_plan_workspace_bytes(token_plan, &token_bytes) == TERN_OK);
+
+  matrix.n = kRows;
+  matrix.granularity = info->granularity;
+  problem.m_max = problem.k = kColumns;
+  problem.matrices = &matrix;
+  problem.matrix_count = 1;
+  output.weights = packed;
+  output.y = view_of(y, TERN_DTYPE_F32, kColumns, kRows);
+  args.x = token_args.q;
+  args.x_scales = token_args.scales;
+  args.outputs = &output;
+  args.output_count = 1;
+  CHECK(tern_linear_select(context, &problem, NULL, &plan) == TERN_OK);
+  CHECK(tern_linear_plan_workspace_bytes(plan, &bytes) == TERN_OK);
+
+  const size_t most = token_bytes > bytes ? token_bytes : bytes;
+  void* workspace = aligned_alloc(64, (most / 64 + 1) * 64);
+  CHECK(tern_activation_quantize_plan_run(token_plan, stream, workspace, token_bytes, &token_args) == TERN_OK);
+  CHECK(q[0] == 127 && scales[0] == 127 && sums[0] == 127);
+  CHECK(tern_linear_plan_run(plan, stream, workspace, bytes, &args) == TERN_OK);
+  CHECK(tern_dequantize(context, quantized, TERN_DTYPE_F32, &restored) == TERN_OK);
+  CHECK(tern_tensor_get_view(restored, &w) == TERN_OK);
+  for (int i = 0; i < kRows * kColumns; ++i) CHECK(y[i % kColumns * kRows + i / kColumns] == ((const float*)w.data)[i]);
+  tern_tensor_destroy(restored);
+  free(workspace);
+  tern_linear_plan_destroy(plan);
+  tern_activation_quantize_plan_destroy(token_plan);
+  tern_packed_weights_destroy(packed);
+}
+
 static void files(const tern_context* context, const tern_quantized* quantized, const char* folder) {
   char path[4096];
   tern_quantized* loaded = NULL;
@@ -140,6 +202,7 @@ int main(int argc, char** argv) {
   CHECK(tern_context_open(NULL, &context) == TERN_OK);
   machine(context);
   there_and_back(context, &quantized);
+  if (failures == 0) product(context, quantized);
   files(context, quantized, argc > 1 ? argv[1] : ".");
   tern_quantized_destroy(quantized);
   tern_context_close(context);
