@@ -69,6 +69,13 @@ inline const tern_quantized_info& info_of(const QuantizedHandle& quantized) {
   return *info;
 }
 
+inline WeightsHandle pack(const tern_context* context, const QuantizedHandle& quantized) {
+  tern_packed_weights* packed = nullptr;
+  EXPECT_EQ(tern_packed_weights_create_from_quantized(context, quantized.get(), nullptr, 0, &packed), TERN_OK)
+      << tern_last_error()->text;
+  return WeightsHandle(packed);
+}
+
 inline bool same_bytes(const void* a, const void* b, std::size_t bytes) { return std::memcmp(a, b, bytes) == 0; }
 
 // A function, because a hundred expansions of gtest's macros in one test take a minute to compile with sanitizers.

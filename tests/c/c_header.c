@@ -109,14 +109,34 @@ static void there_and_back(const tern_context* context, tern_quantized** quantiz
   tern_tensor_destroy(restored);
 }
 
-// With x the unit vectors, y is the weights themselves, and activation_quantize loses nothing of them.
-static void product(const tern_context* context, const tern_quantized* quantized) {
-  static float x[kColumns * kColumns], y[kColumns * kRows], scales[kColumns];
-  static int8_t q[kColumns * kColumns];
+static float unit[kColumns * kColumns], unit_scales[kColumns];
+static int8_t unit_q[kColumns * kColumns];
+
+// Unit vectors become 127 and zeros, and lose nothing by it.
+static void tokens(const tern_context* context, const tern_stream* stream, tern_linear_args* to) {
   static int32_t sums[kColumns];
-  tern_activation_quantize_problem token_problem = TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT;
-  tern_activation_quantize_args token_args = TERN_ACTIVATION_QUANTIZE_ARGS_INIT;
-  tern_activation_quantize_plan* token_plan = NULL;
+  tern_activation_quantize_problem problem = TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT;
+  tern_activation_quantize_args args = TERN_ACTIVATION_QUANTIZE_ARGS_INIT;
+  tern_activation_quantize_plan* plan = NULL;
+  size_t bytes = 0;
+  for (int i = 0; i < kColumns; ++i) unit[i * kColumns + i] = 1;
+  problem.m = problem.k = kColumns;
+  args.x = view_of(unit, TERN_DTYPE_F32, kColumns, kColumns);
+  args.q = to->x = view_of(unit_q, TERN_DTYPE_I8, kColumns, kColumns);
+  args.scales = to->x_scales = view_of(unit_scales, TERN_DTYPE_F32, kColumns, 1);
+  args.sums = view_of(sums, TERN_DTYPE_I32, kColumns, 1);
+  CHECK(tern_activation_quantize_select(context, &problem, NULL, &plan) == TERN_OK);
+  CHECK(tern_activation_quantize_plan_workspace_bytes(plan, &bytes) == TERN_OK);
+  void* workspace = aligned_alloc(64, (bytes / 64 + 1) * 64);
+  CHECK(tern_activation_quantize_plan_run(plan, stream, workspace, bytes, &args) == TERN_OK);
+  CHECK(unit_q[0] == 127 && unit_scales[0] == 127 && sums[0] == 127);
+  free(workspace);
+  tern_activation_quantize_plan_destroy(plan);
+}
+
+// Their products with the weights are the weights.
+static void product(const tern_context* context, const tern_quantized* quantized) {
+  static float y[kColumns * kRows];
   tern_linear_problem problem = TERN_LINEAR_PROBLEM_INIT;
   tern_linear_matrix matrix = TERN_LINEAR_MATRIX_INIT;
   tern_linear_args args = TERN_LINEAR_ARGS_INIT;
@@ -127,21 +147,12 @@ static void product(const tern_context* context, const tern_quantized* quantized
   const tern_stream* stream = NULL;
   tern_tensor* restored = NULL;
   tern_tensor_view w = TERN_TENSOR_VIEW_INIT;
-  size_t token_bytes = 0, bytes = 0, needed = 0;
+  size_t bytes = 0;
   CHECK(tern_packed_weights_create_from_quantized(context, quantized, NULL, 0, &packed) == TERN_OK);
   CHECK(tern_packed_weights_get_info(packed, &info) == TERN_OK && info->n == kRows && info->k == kColumns);
-  CHECK(tern_packed_weights_bytes(kRows, kColumns, info->granularity, &needed) == TERN_OK && needed == info->bytes);
+  CHECK(tern_packed_weights_bytes(kRows, kColumns, info->granularity, &bytes) == TERN_OK && bytes == info->bytes);
   CHECK(tern_context_stream(context, &stream) == TERN_OK);
-  for (int i = 0; i < kColumns; ++i) x[i * kColumns + i] = 1;
-
-  token_problem.m = token_problem.k = kColumns;
-  token_args.x = view_of(x, TERN_DTYPE_F32, kColumns, kColumns);
-  token_args.q = view_of(q, TERN_DTYPE_I8, kColumns, kColumns);
-  token_args.scales = view_of(scales, TERN_DTYPE_F32, kColumns, 1);
-  token_args.sums = view_of(sums, TERN_DTYPE_I32, kColumns, 1);
-  CHECK(tern_activation_quantize_select(context, &token_problem, NULL, &token_plan) == TERN_OK);
-  CHECK(tern_activation_quantize_plan_workspace_bytes(token_plan, &token_bytes) == TERN_OK);
-
+  tokens(context, stream, &args);
   matrix.n = kRows;
   matrix.granularity = info->granularity;
   problem.m_max = problem.k = kColumns;
@@ -149,17 +160,11 @@ static void product(const tern_context* context, const tern_quantized* quantized
   problem.matrix_count = 1;
   output.weights = packed;
   output.y = view_of(y, TERN_DTYPE_F32, kColumns, kRows);
-  args.x = token_args.q;
-  args.x_scales = token_args.scales;
   args.outputs = &output;
   args.output_count = 1;
   CHECK(tern_linear_select(context, &problem, NULL, &plan) == TERN_OK);
   CHECK(tern_linear_plan_workspace_bytes(plan, &bytes) == TERN_OK);
-
-  const size_t most = token_bytes > bytes ? token_bytes : bytes;
-  void* workspace = aligned_alloc(64, (most / 64 + 1) * 64);
-  CHECK(tern_activation_quantize_plan_run(token_plan, stream, workspace, token_bytes, &token_args) == TERN_OK);
-  CHECK(q[0] == 127 && scales[0] == 127 && sums[0] == 127);
+  void* workspace = aligned_alloc(64, (bytes / 64 + 1) * 64);
   CHECK(tern_linear_plan_run(plan, stream, workspace, bytes, &args) == TERN_OK);
   CHECK(tern_dequantize(context, quantized, TERN_DTYPE_F32, &restored) == TERN_OK);
   CHECK(tern_tensor_get_view(restored, &w) == TERN_OK);
@@ -167,7 +172,6 @@ static void product(const tern_context* context, const tern_quantized* quantized
   tern_tensor_destroy(restored);
   free(workspace);
   tern_linear_plan_destroy(plan);
-  tern_activation_quantize_plan_destroy(token_plan);
   tern_packed_weights_destroy(packed);
 }
 

@@ -1,0 +1,143 @@
+// Tests of the C ABI's packed weights and activation_quantize: the bits of C++, and refusals by name.
+#include "api/c_test.h"
+#include "tern/linear.h"
+
+namespace tern::c_test {
+namespace {
+
+constexpr std::int64_t kM = 3, kN = 18, kK = 70;
+constexpr tern_granularity kByRow = {TERN_GRANULARITY_ROW, 0};
+
+class CWeights : public testing::Test {
+ protected:
+  CWeights() {
+    tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
+    options.granularity = kByRow;
+    const auto w = make_weights(kN * kK);
+    quantized_ = quantize(context_.get(), view_of(w.data(), TERN_DTYPE_F32, {kN, kK}), &options);
+    EXPECT_EQ(tern_context_stream(context_.get(), &stream_), TERN_OK);
+  }
+
+  struct alignas(64) Workspace {
+    std::byte data[1 << 20];
+  };
+
+  ContextHandle context_ = open_context();
+  const tern_stream* stream_ = nullptr;
+  QuantizedHandle quantized_;
+  std::vector<float> x_ = make_weights(kM * kK);
+  static inline Workspace workspace_;
+};
+using CActivations = CWeights;
+
+TEST_F(CWeights, AreTheSameFromPartsAndInTheCallersMemory) {
+  const tern_quantized_info& q = info_of(quantized_);
+  std::size_t bytes = 0;
+  ASSERT_EQ(tern_packed_weights_bytes(kN, kK, kByRow, &bytes), TERN_OK);
+  ASSERT_LE(bytes, sizeof(workspace_.data));
+  tern_packed_weights* made = nullptr;
+  ASSERT_EQ(
+      tern_packed_weights_create(context_.get(), &q.codes, &q.scales, kN, kK, kByRow, workspace_.data, bytes, &made),
+      TERN_OK)
+      << tern_last_error()->text;
+  const WeightsHandle mine(made), packed = pack(context_.get(), quantized_);
+  std::uint64_t checksum = 0;
+  ASSERT_EQ(tern_quantized_checksum(quantized_.get(), &checksum), TERN_OK);
+  for (const tern_packed_weights* weights : {mine.get(), packed.get()}) {
+    const tern_packed_weights_info* info = nullptr;
+    ASSERT_EQ(tern_packed_weights_get_info(weights, &info), TERN_OK);
+    EXPECT_EQ(info->struct_size, sizeof(tern_packed_weights_info));
+    EXPECT_EQ(info->n, kN);
+    EXPECT_EQ(info->k, kK);
+    EXPECT_EQ(info->granularity.kind, TERN_GRANULARITY_ROW);
+    EXPECT_EQ(info->bytes, bytes);
+    EXPECT_EQ(info->checksum, checksum);
+    EXPECT_STREQ(info->tile, "tile4");
+  }
+}
+
+TEST_F(CWeights, AreRefusedByName) {
+  const tern_quantized_info& q = info_of(quantized_);
+  tern_tensor_view codes = q.codes, scales = q.scales;
+  tern_packed_weights* made = nullptr;
+  const auto create = [&](tern_granularity granularity, void* memory, std::size_t memory_bytes) {
+    return tern_packed_weights_create(context_.get(), &codes, &scales, kN, kK, granularity, memory, memory_bytes,
+                                      &made);
+  };
+  EXPECT_FAILS(create(kByRow, nullptr, 64), TERN_INVALID_ARGUMENT, "memory is NULL but memory_bytes is 64");
+  EXPECT_FAILS(create(kByRow, workspace_.data, 1), TERN_INVALID_ARGUMENT, "memory has 1 bytes");
+  EXPECT_FAILS(create(kByRow, workspace_.data + 1, 1 << 16), TERN_INVALID_ARGUMENT, "not aligned");
+  EXPECT_FAILS(create({static_cast<tern_granularity_kind>(5), 0}, nullptr, 0), TERN_INVALID_ARGUMENT,
+               "granularity.kind is 5");
+  codes.data = nullptr;
+  EXPECT_FAILS(create(kByRow, nullptr, 0), TERN_INVALID_ARGUMENT, "codes is null");
+  codes = q.codes;
+  scales.dtype = static_cast<tern_dtype>(77);
+  EXPECT_FAILS(create(kByRow, nullptr, 0), TERN_INVALID_ARGUMENT, "scales.dtype is 77");
+  scales = q.scales;
+  std::vector<std::uint8_t> wrong(kN * 18, 0b01'01'01'01);
+  wrong[18 + 2] = 0b01'11'01'01;
+  codes.data = wrong.data();
+  EXPECT_FAILS(create(kByRow, nullptr, 0), TERN_INVALID_QUANTIZED_VALUE, "codes[1, 10]");
+  EXPECT_EQ(tern_last_error()->index, kK + 10);
+  EXPECT_EQ(made, nullptr);
+  std::size_t bytes = 0;
+  EXPECT_FAILS(tern_packed_weights_bytes(-3, kK, kByRow, &bytes), TERN_INVALID_ARGUMENT, "-3");
+}
+
+TEST_F(CWeights, ThatAreNoTritsAreUnsupported) {
+  tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
+  options.scheme = TERN_SCHEME_INT2;
+  const QuantizedHandle int2 = quantize(context_.get(), view_of(x_.data(), TERN_DTYPE_F32, {kM, kK}), &options);
+  tern_packed_weights* made = nullptr;
+  EXPECT_FAILS(tern_packed_weights_create_from_quantized(context_.get(), int2.get(), nullptr, 0, &made),
+               TERN_UNSUPPORTED, "int2");
+  EXPECT_EQ(made, nullptr);
+}
+
+TEST_F(CActivations, QuantizesActivationsWithTheBitsOfCpp) {
+  tern_activation_quantize_problem problem = TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT;
+  tern_activation_quantize_args args = TERN_ACTIVATION_QUANTIZE_ARGS_INIT;
+  tern_activation_quantize_plan* made = nullptr;
+  std::vector<std::int32_t> sums(kM, -1), expected_sums(kM, -2);
+  std::vector<float> scales(kM), expected_scales(kM, -2);
+  std::vector<std::int8_t> q(kM * kK, -1), expected_q(kM * kK, -2);
+  problem.m = kM;
+  problem.k = kK;
+  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kM, kK});
+  args.q = view_of(q.data(), TERN_DTYPE_I8, {kM, kK});
+  args.scales = view_of(scales.data(), TERN_DTYPE_F32, {kM});
+  args.sums = view_of(sums.data(), TERN_DTYPE_I32, {kM});
+  ASSERT_EQ(tern_activation_quantize_select(context_.get(), &problem, nullptr, &made), TERN_OK);
+  const ActivationPlan plan(made);
+  EXPECT_EQ(tern_activation_quantize_plan_can_implement(made, &args), TERN_OK) << tern_last_error()->text;
+  const auto run = [&] {
+    return tern_activation_quantize_plan_run(plan.get(), stream_, workspace_.data, sizeof(workspace_.data), &args);
+  };
+  ASSERT_EQ(run(), TERN_OK) << tern_last_error()->text;
+
+  const auto context = Context::open();
+  const auto cpp_plan = ActivationQuantizePlan::select(*context, {.m = kM, .k = kK});
+  ASSERT_TRUE(cpp_plan.ok());
+  ASSERT_TRUE(cpp_plan
+                  ->run(context->stream(), {workspace_.data, sizeof(workspace_.data)},
+                        {.x = {x_.data(), DType::f32, {kM, kK}},
+                         .q = {expected_q.data(), DType::i8, {kM, kK}},
+                         .scales = {expected_scales.data(), DType::f32, {kM}},
+                         .sums = {expected_sums.data(), DType::i32, {kM}}})
+                  .ok());
+  EXPECT_EQ(q, expected_q);
+  EXPECT_EQ(scales, expected_scales);
+  EXPECT_EQ(sums, expected_sums);
+
+  args.sums.data = nullptr;
+  EXPECT_FAILS(run(), TERN_INVALID_ARGUMENT, "sums is null");
+  args.q.dtype = static_cast<tern_dtype>(-2);
+  EXPECT_FAILS(run(), TERN_INVALID_ARGUMENT, "q.dtype is -2");
+  problem.dtype = static_cast<tern_dtype>(50);
+  EXPECT_FAILS(tern_activation_quantize_select(context_.get(), &problem, nullptr, &made), TERN_INVALID_ARGUMENT,
+               "problem->dtype is 50");
+}
+
+}  // namespace
+}  // namespace tern::c_test
