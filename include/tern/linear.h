@@ -19,7 +19,7 @@
 namespace tern {
 
 // q, s, sums = token_i8(x): for each token s = 127 / max(max abs, 1e-5), q = rne(x * s). The value is q / s.
-struct ActivationQuantize {
+struct TERN_API ActivationQuantize {
   struct Problem {
     std::int64_t m = 0;  // tokens
     std::int64_t k = 0;
@@ -76,7 +76,7 @@ enum class LinearMath : std::uint8_t {
 };
 
 // y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]) for one or several matrices w that share x.
-struct Linear {
+struct TERN_API Linear {
   static constexpr std::size_t kMaxMatrices = 8;
 
   // t = t / s[m]; t * w_scale; t + bias; activation; t + residual; each step rounded to f32, then to y's dtype.

@@ -16,7 +16,7 @@
 namespace tern {
 
 // codes, scales = scheme(x). x is [rows, k]; scales are one per tensor, [rows] or [rows, ceil(k/g)], f32.
-struct TernaryQuantize {
+struct TERN_API TernaryQuantize {
   struct Problem {
     std::int64_t rows = 0;
     std::int64_t k = 0;
@@ -36,7 +36,7 @@ struct TernaryQuantize {
 };
 
 // y = float(code) * scale. The shapes are those of TernaryQuantize.
-struct TernaryDequantize {
+struct TERN_API TernaryDequantize {
   struct Problem {
     std::int64_t rows = 0;
     std::int64_t k = 0;
