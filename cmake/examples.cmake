@@ -17,6 +17,12 @@ foreach(example example_quantize_cpp example_quantize_c)
            -D EXPECTED=${PROJECT_SOURCE_DIR}/examples/quantize.expected -P ${PROJECT_SOURCE_DIR}/cmake/expect.cmake)
 endforeach()
 
+# Small, but with sizes that are no multiple of a vector: hidden 80, k and v 20, feed-forward 216.
+tern_user_program(example_bitnet_layers examples/bitnet_layers.cpp)
+add_test(NAME example_bitnet_layers COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:example_bitnet_layers>
+         -D ARGUMENTS=--layers,3,--tokens,4,--scale-down,32 -D KERNELS=linear.i2.scalar,linear.i2.reference
+         -P ${PROJECT_SOURCE_DIR}/cmake/same_checksum.cmake)
+
 tern_user_program(test_c_header tests/c/c_header.c)
 target_link_libraries(test_c_header PRIVATE m)
 set_target_properties(test_c_header PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
