@@ -64,13 +64,27 @@ int check_arithmetic(const tern::Context& context) {
   return 0;
 }
 
+// Plans are templates: a shared library has only those that it exports.
+int check_plans(const tern::Context& context) {
+  tern::TernaryQuantize::Problem there;
+  tern::TernaryDequantize::Problem back;
+  there.k = back.k = 4;
+  tern::Linear::Problem linear;
+  linear.matrices.resize(1);
+  if (!tern::TernaryQuantizePlan::select(context, there).ok()) return fail("no plan to quantize");
+  if (!tern::TernaryDequantizePlan::select(context, back).ok()) return fail("no plan to dequantize");
+  if (!tern::ActivationQuantizePlan::select(context, {}).ok()) return fail("no plan for activations");
+  if (!tern::LinearPlan::select(context, linear).ok()) return fail("no plan for linear");
+  return 0;
+}
+
 }  // namespace
 
 int main() {
   if (std::string(tern::version()) != TERN_VERSION) return fail("headers and library are of different versions");
   const auto context = tern::Context::open();
   if (!context.ok()) return fail(context.error().str());
-  if (check_codes(*context) != 0 || check_arithmetic(*context) != 0) return 1;
+  if (check_codes(*context) != 0 || check_arithmetic(*context) != 0 || check_plans(*context) != 0) return 1;
   std::printf("tern %s: codes as expected\n", tern::version());
   return 0;
 }
