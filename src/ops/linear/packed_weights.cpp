@@ -122,8 +122,10 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   if (n > limit || k > limit) return too_large();
   const Tile4 tile = Tile4::of(n, k, granularity);
   const auto codes = checked_mul(tile.tiles, tile.tile_bytes);
+  // Before the scales, of which there are a quarter as many at most: their product cannot overflow then.
+  if (!codes || *codes > limit) return too_large();
   const auto scales = checked_mul(scale_count(tile, granularity, scale_stride_of(tile)), std::int64_t{sizeof(float)});
-  if (!codes || !scales || *codes > limit || *scales > limit) return too_large();
+  if (!scales || *scales > limit) return too_large();
   return round_up(static_cast<std::size_t>(*codes), kWorkspaceAlignment) + static_cast<std::size_t>(*scales);
 }
 
@@ -149,19 +151,20 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threa
   });
   if (bad) return code3_error(w);
 
+  const auto copy_scale = [&w](std::int64_t i, float* to) { std::memcpy(to, w.scales + i, sizeof *to); };  // unaligned
   const std::int64_t per_row = std::max<std::int64_t>(tile.segments, 1);
   std::fill_n(scales, scale_count(tile, w.granularity, state.scale_stride), 1.0F);
   if (w.granularity.kind == Granularity::Kind::tensor) {
-    if (w.n > 0 && w.k > 0) scales[0] = w.scales[0];
+    if (w.n > 0 && w.k > 0) copy_scale(0, scales);
   } else if (w.k > 0) {
     for (std::int64_t n = 0; n < w.n; ++n)
-      for (std::int64_t s = 0; s < per_row; ++s) scales[s * state.scale_stride + n] = w.scales[n * per_row + s];
+      for (std::int64_t s = 0; s < per_row; ++s) copy_scale(n * per_row + s, scales + s * state.scale_stride + n);
   }
   state.codes = codes;
   state.scales = scales;
   const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
   state.checksum = checksum_rows({w.codes, w.n, row_bytes(Format::i2, w.k), w.stride_bytes},
-                            {reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
+                                 {reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
   return state;
 }
 
