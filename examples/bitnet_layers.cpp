@@ -2,8 +2,8 @@
 //
 //   bitnet_layers [--layers 30] [--tokens 16] [--scale-down 1] [--kernel linear.i2.reference]
 //
-// All sizes are divided by --scale-down (1, 2, 4 .. 64). The checksum is the same for every kernel, thread count and
-// machine: sums are exact, and each rounding after them is part of the contract.
+// All sizes are divided by --scale-down (1, 2, 4 .. 64). The checksum is the same for every kernel and thread count:
+// sums are exact, and each rounding after them is part of the contract.
 #include <tern/tern.h>
 
 #include <algorithm>
