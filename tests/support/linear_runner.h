@@ -1,6 +1,7 @@
 // Makes linear problems with data of chosen patterns and runs kernels on them below the plan, between guard pages.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -141,7 +142,7 @@ inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, in
         put(x.at(m, i), p.x_dtype, c.x_floats[at]);
     }
   Guarded<float> x_scales(c.x_scales.size());
-  std::memcpy(x_scales.data(), c.x_scales.data(), c.x_scales.size() * sizeof(float));
+  std::ranges::copy(c.x_scales, x_scales.data());
   std::vector<std::unique_ptr<GuardedRows>> y, residual;
   std::vector<std::unique_ptr<Guarded<float>>> bias;
   std::vector<Linear::Output> outputs;
@@ -153,7 +154,7 @@ inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, in
       for (std::int64_t n = 0; n < matrix.n; ++n)
         put(residual[i]->at(m, n), matrix.y_dtype, c.residual[i][static_cast<std::size_t>(m * matrix.n + n)]);
     bias.push_back(std::make_unique<Guarded<float>>(c.bias[i].size()));
-    std::memcpy(bias[i]->data(), c.bias[i].data(), c.bias[i].size() * sizeof(float));
+    std::ranges::copy(c.bias[i], bias[i]->data());
     outputs.push_back({.weights = c.weights[i], .y = y[i]->view()});
     if (matrix.bias) outputs[i].bias = {bias[i]->data(), DType::f32, {matrix.n}};
     if (matrix.residual) outputs[i].residual = residual[i]->view();
