@@ -237,12 +237,18 @@ double half_ulp(DType dtype, double v) {
   return v == 0 ? smallest : std::fmax(smallest, std::ldexp(1.0, std::ilogb(v) - bits));
 }
 
-// |y - y64| <= 1e-5 (sum |x||w| + |bias| + |residual|) + half an ulp of the output, before the activation.
-void expect_within_bound(const LinearCase& c, const NamedKernel& kernel, const test::LinearResult& got) {
+// y in float64 before rounding, and sum |x||w| + |bias|, of each element of each matrix.
+struct Truth {
+  std::vector<std::vector<double>> y, size;
+};
+
+Truth truth_of(const LinearCase& c) {
   const Problem& p = c.problem;
+  Truth truth;
   for (std::size_t i = 0; i < p.matrices.size(); ++i) {
     const Linear::Matrix& matrix = p.matrices[i];
     const PackedWeights::State& w = *c.weights[i].state();
+    std::vector<double> y, sizes;
     for (std::int64_t m = 0; m < c.m; ++m)
       for (std::int64_t n = 0; n < matrix.n; ++n) {
         double sum = 0, size = 0;
@@ -257,18 +263,32 @@ void expect_within_bound(const LinearCase& c, const NamedKernel& kernel, const t
           const std::int64_t g = k / w.tile.segment_elems;
           const double scale = static_cast<double>(
               matrix.granularity.kind == Granularity::Kind::tensor ? w.scales[0] : w.scales[g * w.scale_stride + n]);
-          sum += x * w.tile.trit(w.codes, n, k) * scale;
-          size += std::fabs(x * w.tile.trit(w.codes, n, k) * scale);
+          const double product = x * w.tile.trit(w.codes, n, k) * scale;
+          sum += product;
+          size += std::fabs(product);
         }
-        const auto at = static_cast<std::size_t>(m * matrix.n + n);
         if (matrix.bias) {
           sum += static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]);
           size += std::fabs(static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]));
         }
-        const double y = value_of(got.y[i], matrix.y_dtype, at);
-        ASSERT_LE(std::fabs(y - sum), 1e-5 * size + half_ulp(matrix.y_dtype, sum))
-            << kernel.name << " [" << m << ", " << n << "] " << describe(c);
+        y.push_back(sum);
+        sizes.push_back(size);
       }
+    truth.y.push_back(std::move(y));
+    truth.size.push_back(std::move(sizes));
+  }
+  return truth;
+}
+
+// |y - y64| <= 1e-5 (sum |x||w| + |bias|) + half an ulp of the output.
+void expect_within_bound(const LinearCase& c, const Truth& truth, const NamedKernel& kernel,
+                         const test::LinearResult& got) {
+  for (std::size_t i = 0; i < truth.y.size(); ++i) {
+    const DType dtype = c.problem.matrices[i].y_dtype;
+    for (std::size_t at = 0; at < truth.y[i].size(); ++at)
+      ASSERT_LE(std::fabs(value_of(got.y[i], dtype, at) - truth.y[i][at]),
+                1e-5 * truth.size[i][at] + half_ulp(dtype, truth.y[i][at]))
+          << kernel.name << " matrix " << i << " element " << at << ' ' << describe(c);
   }
 }
 
@@ -288,10 +308,11 @@ TEST(LinearFloat, WithinTheBound) {
           Problem p{.m_max = m, .k = k, .x_dtype = x, .math = math};
           p.matrices = {{.n = 21, .granularity = g, .y_dtype = m == 4 ? DType::bf16 : DType::f32, .bias = m == 2}};
           const LinearCase c = make_case(p, random);
+          const Truth truth = truth_of(c);
           for (const NamedKernel& kernel : kernels) {
             const auto got = run_linear(kernel.entry, c);
             ASSERT_TRUE(got.status.ok()) << got.status.error().str();
-            expect_within_bound(c, kernel, got);
+            expect_within_bound(c, truth, kernel, got);
             if (HasFatalFailure()) return;
           }
         }
@@ -305,10 +326,11 @@ TEST(LinearFloat, LongRowsOfOneSign) {
     p.matrices = {{.n = 5, .granularity = Granularity::row()}, {.n = 3, .granularity = Granularity::group(48)}};
     LinearCase c = make_case(p, random, X::top, W::plus);
     for (float& v : c.x_floats) v = 1.0F + static_cast<float>(random.below(3)) * 0x1p-23F;
+    const Truth truth = truth_of(c);
     for (const NamedKernel& kernel : test::runnable_kernels("linear", Format::i2)) {
       const auto got = run_linear(kernel.entry, c);
       ASSERT_TRUE(got.status.ok());
-      expect_within_bound(c, kernel, got);
+      expect_within_bound(c, truth, kernel, got);
     }
   }
 }
@@ -359,123 +381,6 @@ TEST(LinearRefuses, NonFiniteActivations) {
       c.problem.non_finite = NonFinite::saturate;
       expect_same(c, all_kernels());
     }
-}
-
-class LinearBind : public testing::Test {
- protected:
-  LinearBind() {
-    problem.matrices = {{.n = 6, .granularity = Granularity::row()}};
-    problem.k = 40;
-    problem.m_max = 3;
-    Random random(14);
-    made = make_case(problem, random);
-    output = {.weights = made.weights[0], .y = {y, DType::f32, {3, 6}}};
-    x = {made.x_bytes.data(), DType::i8, {3, 40}};
-    x_scales = {made.x_scales.data(), DType::f32, {3}};
-  }
-  // The error's text, or nothing.
-  std::string bound() {
-    const auto params = OpTraits<Linear>::bind(problem, {.x = x, .x_scales = x_scales, .outputs = {&output, outputs}});
-    return params.ok() ? "" : params.error().str();
-  }
-  Problem problem;
-  LinearCase made;
-  float y[18] = {};
-  float bias[6] = {};
-  Linear::Output output;
-  std::size_t outputs = 1;
-  ConstTensorView x, x_scales;
-};
-
-TEST_F(LinearBind, ArgumentsThatDoNotFit) {
-  EXPECT_EQ(bound(), "");
-  const auto has = [&](std::string_view part) {
-    const std::string text = bound();
-    EXPECT_NE(text.find(part), std::string::npos) << '"' << text << "\" lacks \"" << part << '"';
-  };
-  x = {made.x_bytes.data(), DType::i8, {3, 39}};
-  has("x is [3, 39], the problem needs [m, 40]");
-  x = {made.x_bytes.data(), DType::i8, {4, 40}};
-  has("x has 4 tokens, the plan was made for up to 3");
-  x = {made.x_bytes.data(), DType::f32, {3, 40}};
-  has("x is f32, the problem says i8");
-  x = {y, DType::i8, {1, 40}};
-  output.y = {y, DType::f32, {1, 6}};
-  x_scales = {made.x_scales.data(), DType::f32, {1}};
-  has("x and y overlap");
-  x = {made.x_bytes.data(), DType::i8, {3, 40}};
-  output.y = {y, DType::f32, {3, 6}};
-  has("x_scales");
-  x_scales = {};
-  has("x_scales");
-  const float zero[3] = {1, 0, 1};
-  x_scales = {zero, DType::f32, {3}};
-  has("x_scales[1] is 0");
-  x_scales = {made.x_scales.data(), DType::f32, {3}};
-  output.y = {y, DType::f32, {2, 6}};
-  has("y is [2, 6]");
-  output.y = {nullptr, DType::f32, {3, 6}};
-  has("y is null");
-  output.y = {y, DType::f16, {3, 6}};
-  has("y is f16, the problem says f32");
-  output.y = {y, DType::f32, {3, 6}};
-  outputs = 0;
-  has("0 outputs for 1 matrices");
-  outputs = 1;
-  output.weights = {};
-  has("weights are empty");
-  output.weights =
-      test::pack_for_test(std::vector<std::uint8_t>(60), std::vector<float>(6, 1.0F), 6, 37, Granularity::row());
-  has("weights are 6 x 37, the problem says 6 x 40");
-  output.weights = test::pack_for_test(std::vector<std::uint8_t>(60), {1.0F}, 6, 40, Granularity::tensor());
-  has("weights have scales by tensor, the problem says row");
-  output.weights = made.weights[0];
-  problem.matrices[0].bias = true;
-  output.bias = {bias, DType::f32, {5}};
-  has("bias is [5]");
-  output.bias = {y, DType::f32, {6}};
-  has("bias and y overlap");
-  output.bias = {bias, DType::f32, {6}};
-  problem.matrices[0].residual = true;
-  output.residual = {y + 1, DType::f32, {2, 6}};
-  has("residual is [2, 6]");
-  output.y = {y, DType::f32, {3, 5}, {6, 1}, {}};
-  has("y is [3, 5]");
-}
-
-TEST(LinearRefuses, ProblemsThatCannotBe) {
-  Problem good{.m_max = 1, .k = 8};
-  good.matrices = {{.n = 4}};
-  ASSERT_TRUE(OpTraits<Linear>::facts(good).ok());
-  const auto says = [](const Problem& p) {
-    const auto facts = OpTraits<Linear>::facts(p);
-    return facts.ok() ? facts->refused : facts.error().message;
-  };
-  const auto with = [&](auto change) {
-    Problem p = good;
-    change(p);
-    return says(p);
-  };
-  EXPECT_EQ(with([](Problem& p) { p.format = Format::s2; }), "s2 weights are not trits in 2 bits; linear takes i2");
-  EXPECT_EQ(with([](Problem& p) { p.k = -1; }), "k is -1; it must not be negative");
-  EXPECT_EQ(with([](Problem& p) { p.k = 1 << 24; }), "k is 16777216, above 16777215: an int32 sum might not fit");
-  EXPECT_EQ(with([](Problem& p) { p.matrices.clear(); }), "0 matrices; a problem has 1 to 8");
-  EXPECT_EQ(with([](Problem& p) { p.matrices.resize(9); }), "9 matrices; a problem has 1 to 8");
-  EXPECT_EQ(with([](Problem& p) { p.matrices[0].y_dtype = DType::i8; }), "y cannot be i8; it is f32, f16, bf16 or i32");
-  EXPECT_EQ(with([](Problem& p) { p.math = LinearMath::w2_float; }),
-            "x is i8, which w2_float does not take; it is for f32, f16 and bf16");
-  EXPECT_EQ(with([](Problem& p) {
-              p.matrices[0].y_dtype = DType::i32;
-              p.matrices[0].bias = true;
-            }),
-            "i32 is the bare sum; it goes with no epilogue, and bias was asked for");
-  EXPECT_EQ(with([](Problem& p) {
-              p.matrices[0].y_dtype = DType::i32;
-              p.matrices[0].granularity = Granularity::group(4);
-            }),
-            "i32 is the bare sum of w2a8 without group scales; ask for f32");
-  EXPECT_EQ(with([](Problem& p) { p.matrices[0].granularity = Granularity::group(0); }),
-            "group size is 0; it must be at least 1");
 }
 
 }  // namespace
