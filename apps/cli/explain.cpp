@@ -31,6 +31,8 @@ struct Problem {
   LinearMath math;
 };
 
+bool has_tokens(const std::string& op) { return op == "linear" || op == "activation_quantize"; }
+
 // A decision, and the plan it leads to where there is one.
 struct Decision {
   Explanation explanation;
@@ -96,15 +98,16 @@ Result<Decision> decide(const Context& context, const std::string& op, const Pro
                "explain"};
 }
 
-Json problem_json(const Problem& p) {
-  return {{"rows", p.shape.rows},
-          {"cols", p.shape.columns},
-          {"dtype", name(p.dtype)},
-          {"scheme", name(p.words.scheme)},
-          {"granularity", name(p.words.granularity)},
-          {"format", name(p.words.format)},
-          {"m", p.m ? Json(*p.m) : Json(nullptr)},
-          {"math", name(p.math)}};
+Json problem_json(const std::string& op, const Problem& p) {
+  Json json = {{"rows", p.shape.rows},
+               {"cols", p.shape.columns},
+               {"dtype", name(p.dtype)},
+               {"scheme", name(p.words.scheme)},
+               {"granularity", name(p.words.granularity)},
+               {"format", name(p.words.format)}};
+  if (has_tokens(op)) json["m"] = p.m ? Json(*p.m) : Json(nullptr);
+  if (op == "linear") json["math"] = name(p.math);
+  return json;
 }
 
 Json plan_json(const Decision& decision) {
@@ -131,7 +134,7 @@ void print_as_json(const Context& context, const std::string& op, const Problem&
   print_json({{"op", op},
               {"device", name(context.device().id)},
               {"threads", context.threads()},
-              {"problem", problem_json(problem)},
+              {"problem", problem_json(op, problem)},
               {"chosen", e.chosen.empty() ? Json(nullptr) : Json(e.chosen)},
               {"chosen_because", e.chosen.empty() ? Json(nullptr) : Json(e.chosen_because)},
               {"plan", plan_json(decision)},
@@ -175,6 +178,10 @@ Result<int> run(const ExplainArguments& arguments) {
 
   const Result<LinearMath> math = parse_linear_math(arguments.math);
   if (!math.ok()) return math.error();
+
+  if (arguments.m && !has_tokens(arguments.op))
+    return Error{Code::invalid_argument, fmt::format("{} has no tokens (it was given {})", arguments.op, *arguments.m),
+                 "--m"};
 
   const Problem problem{*shape, *words, *dtype, arguments.m, *math};
   const Preference preference{arguments.kernel, !arguments.kernel.empty()};

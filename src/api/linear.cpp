@@ -2,7 +2,6 @@
 #include "tern/linear.h"
 
 #include "base/errors.h"
-#include "base/fp_env.h"
 #include "format/format.h"
 #include "memory/workspace.h"
 #include "ops/linear/packed_weights.h"

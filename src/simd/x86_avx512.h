@@ -54,7 +54,6 @@ struct X86Avx512 {
   static F negate(F v) { return _mm512_xor_ps(_mm512_set1_ps(-0.0F), v); }
   static I max_bits(I m, F v) { return max(m, _mm512_castps_si512(v)); }
   static I max(I a, I b) { return _mm512_max_epi32(a, b); }
-  static I add(I a, I b) { return _mm512_add_epi32(a, b); }
   static std::int32_t max_lane(I v) { return _mm512_reduce_max_epi32(v); }
   static std::int32_t sum_lanes(I v) { return _mm512_reduce_add_epi32(v); }
 
@@ -92,74 +91,6 @@ struct X86Avx512 {
       __builtin_memcpy(&bits, p + 4 * i, sizeof bits);
       out[i] = _mm512_permutevar_ps(table, _mm512_srlv_epi32(_mm512_set1_epi32(bits), shifts));
     }
-  }
-
-  static F load_f16(const std::uint16_t* p) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  }
-  static F load_bf16(const std::uint16_t* p) {
-    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-  }
-  static void store_f16(std::uint16_t* p, F v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-  }
-  static void store_bf16(std::uint16_t* p, F v) {
-    const __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
-    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-    const __m512i even =
-        _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
-    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    const __m512i half = _mm512_mask_or_epi32(even, nan, high, _mm512_set1_epi32(0x40));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(half));
-  }
-  static I load_i32(const std::int32_t* p) { return _mm512_loadu_si512(p); }
-
-  static F zero_f() { return _mm512_setzero_ps(); }
-  static F add(F a, F b) { return _mm512_add_ps(a, b); }
-  static F div(F a, F b) { return _mm512_div_ps(a, b); }
-  static F relu(F v) {
-    return _mm512_max_ps(_mm512_setzero_ps(), v);
-  }  // the second operand, where one is NaN or both 0
-  static I round(F v) { return _mm512_cvtps_epi32(v); }
-  static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
-  static float sum_lanes(F v) {
-    const __m256 quarter = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-    __m128 half = _mm_add_ps(_mm256_castps256_ps128(quarter), _mm256_extractf128_ps(quarter, 1));
-    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
-    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
-  }
-
-  using U = __m512i;
-  using A = __m512i;
-  static constexpr std::size_t kBytes = 64;
-  static constexpr std::size_t kFlushSteps = 64;
-  static U load_bytes(const void* p) { return _mm512_loadu_si512(p); }
-  static void store_bytes(void* p, U v) { _mm512_storeu_si512(p, v); }
-  template <int kShift>
-  static U codes(U v, int mask) {
-    return _mm512_and_si512(kShift == 0 ? v : _mm512_srli_epi16(v, kShift), _mm512_set1_epi8(static_cast<char>(mask)));
-  }
-  static A zero_a() { return _mm512_setzero_si512(); }
-  static A dot(A sums, U codes, U x) {
-    sums = _mm512_add_epi16(sums, _mm512_maddubs_epi16(codes, x));
-    asm("" : "+v"(sums));  // keeps the compiler from adding products to each other first, which takes more registers
-    return sums;
-  }
-  template <int kShift>
-  static I flush(I total, A sums) {
-    const __m512i pairs = _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
-    return _mm512_add_epi32(total, kShift == 0 ? pairs : _mm512_srai_epi32(pairs, kShift));
-  }
-  static void sum_lanes4(I a, I b, I c, I d, std::int32_t* out) {
-    const I all[4] = {a, b, c, d};
-    for (int i = 0; i < 4; ++i) out[i] = _mm512_reduce_add_epi32(all[i]);
-  }
-  template <int kRow>
-  static F trit_floats(const std::uint8_t* p) {
-    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    const __m512 table = _mm512_broadcast_f32x4(_mm_setr_ps(-1.0F, 0.0F, 1.0F, 0.0F));
-    return _mm512_permutevar_ps(table, _mm512_srli_epi32(bytes, 2 * kRow));  // uses the low two bits
   }
 
  private:

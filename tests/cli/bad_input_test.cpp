@@ -175,6 +175,8 @@ TEST_F(BadInputTest, OpsAndShapesThatAreNot) {
   expect_refused({"explain", "divide", "--shape", "3x4"}, "invalid_argument", "divide");
   for (const char* shape : {"4096", "x", "3x", "x4", "3x-4", "-3x4", "3x4x5", "3.5x4", "99999999999999999999x4"})
     expect_refused({"explain", "ternary_quantize", "--shape", shape}, "invalid_argument", shape);
+  expect_refused({"explain", "ternary_quantize", "--shape", "3x4", "--m", "5"}, "invalid_argument", "5");
+  expect_refused({"explain", "linear", "--shape", "3x4", "--math", "w9"}, "invalid_argument", "w9");
   expect_refused({"explain", "ternary_quantize", "--shape", "4294967296x4294967296"}, "invalid_argument", "4294967296");
 }
 

@@ -60,8 +60,6 @@ float read(const void* x, DType dtype, std::int64_t index) {
   return dtype == DType::f16 ? simd::from_f16(half) : simd::from_bf16(half);
 }
 
-float token_scale(float max_abs) { return 127.0F / (max_abs > 1e-5F ? max_abs : 1e-5F); }
-
 float saturated(float v, DType dtype) {
   const float largest = dtype == DType::f16    ? 65504.0F
                         : dtype == DType::bf16 ? simd::from_bf16(0x7F7F)
@@ -70,8 +68,19 @@ float saturated(float v, DType dtype) {
   return std::isinf(v) ? std::copysign(largest, v) : v;
 }
 
-void saturate_token(const void* x, DType dtype, std::int64_t k, float* out) {
-  for (std::int64_t i = 0; i < k; ++i) out[i] = saturated(read(x, dtype, i), dtype);
+std::optional<FiniteToken> finite_token(const SimdTable& table, const void* x, DType dtype, std::int64_t k,
+                                        NonFinite non_finite, float* clean) {
+  constexpr std::uint32_t kInfinity = 0x7F80'0000U;
+  std::uint32_t bits = table.max_abs_bits[source_of(dtype)](x, k);
+  if (bits >= kInfinity) {
+    if (non_finite == NonFinite::reject) return std::nullopt;
+    for (std::int64_t i = 0; i < k; ++i) clean[i] = saturated(read(x, dtype, i), dtype);
+    x = clean;
+    dtype = DType::f32;
+    bits = table.max_abs_bits[kF32](x, k);
+  }
+  const auto max_abs = __builtin_bit_cast(float, bits);
+  return FiniteToken{x, dtype, 127.0F / (max_abs > 1e-5F ? max_abs : 1e-5F)};
 }
 
 Error non_finite_error(std::string_view op, const void* x, DType dtype, std::int64_t stride, std::int64_t m,

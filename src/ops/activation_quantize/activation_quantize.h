@@ -1,6 +1,8 @@
 // token_i8: s = 127 / max(max abs, 1e-5); q = clamp(rne(x * s), -128, 127); sum(q). One s and one sum for each token.
 #pragma once
 
+#include <optional>
+
 #include "ops/activation_quantize/simd_table.h"
 #include "ops/kernel.h"
 #include "tern/linear.h"
@@ -26,10 +28,16 @@ inline const void* element(const void* x, DType dtype, std::int64_t index) {
 }
 float read(const void* x, DType dtype, std::int64_t index);
 
-constexpr bool is_finite(std::uint32_t max_abs_bits) { return max_abs_bits < 0x7F80'0000U; }
-float token_scale(float max_abs);
+// A token that can be quantized, and its scale.
+struct FiniteToken {
+  const void* x = nullptr;
+  DType dtype = DType::f32;
+  float s = 0;
+};
+// The token itself, or saturated in `clean` (k floats); nothing when it holds what is not finite and that is refused.
+std::optional<FiniteToken> finite_token(const SimdTable& table, const void* x, DType dtype, std::int64_t k,
+                                        NonFinite non_finite, float* clean);
 float saturated(float v, DType dtype);  // NaN as +0, infinities as the largest value
-void saturate_token(const void* x, DType dtype, std::int64_t k, float* out);
 // The error of the first non-finite element of tokens [m, k].
 Error non_finite_error(std::string_view op, const void* x, DType dtype, std::int64_t stride, std::int64_t m,
                        std::int64_t k);

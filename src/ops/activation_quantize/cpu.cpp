@@ -33,29 +33,20 @@ Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {
   const auto& p = params.problem;
   WorkspaceLedger ledger(exec.workspace.data());
   float* clean = book_clean(ledger, p, exec.threads.count());
-  const Source source = source_of(p.dtype);
   std::atomic<bool> refused{false};
   WorkQueue queue(p.m, std::max<std::int64_t>(1, kMinElemsPerSlot / 4 / p.k));
   exec.threads.run(slots_for(p, exec.threads.count()), [&](int slot) {
     for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
       for (std::int64_t token = begin; token < end; ++token) {
         const void* x = element(params.x, p.dtype, token * params.x_stride);
-        Source from = source;
-        std::uint32_t bits = table.max_abs_bits[from](x, p.k);
-        if (!is_finite(bits)) {
-          if (p.non_finite == NonFinite::reject) {
-            refused = true;
-            return;
-          }
-          float* own = clean + slot * p.k;
-          saturate_token(x, p.dtype, p.k, own);
-          x = own;
-          from = kF32;
-          bits = table.max_abs_bits[from](x, p.k);
+        const auto finite = finite_token(table, x, p.dtype, p.k, p.non_finite, clean + slot * p.k);
+        if (!finite) {
+          refused = true;
+          return;
         }
-        const float s = token_scale(__builtin_bit_cast(float, bits));
-        params.scales[token] = s;
-        params.sums[token] = table.quantize[from](x, p.k, s, params.q + token * params.q_stride, kLineElems);
+        params.scales[token] = finite->s;
+        params.sums[token] = table.quantize[source_of(finite->dtype)](finite->x, p.k, finite->s,
+                                                                      params.q + token * params.q_stride, kLineElems);
       }
   });
   if (refused) return non_finite_error("activation_quantize", params.x, p.dtype, params.x_stride, p.m, p.k);

@@ -16,6 +16,7 @@ constexpr std::int64_t kBlockRows = 64;   // rows whose sums are kept at a time
 constexpr std::int64_t kMaxTokens = 96;   // tokens of a block: with kChunkLines of columns they fill 240 KiB of L2
 constexpr std::int64_t kChunkLines = 40;  // columns in lines: 2560, of which two decoded tiles take 20 KiB of L1
 constexpr std::int64_t kTilePair = 2;     // tiles that are decoded together
+static_assert(kMaxFloatLines * kLine * static_cast<std::int64_t>(sizeof(float)) <= kTilePair * kChunkLines * kLine);
 constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
 
 struct Shape {
@@ -42,7 +43,7 @@ Shape shape_of(std::int64_t m, std::int64_t k, LinearMath math, std::size_t coun
 
 // What a slot works with.
 struct Scratch {
-  std::uint8_t* codes = nullptr;  // decoded tiles
+  std::uint8_t* codes = nullptr;  // two decoded tiles, or a piece of one as floats
   std::int32_t* sums = nullptr;   // [tokens][kBlockRows]; floats in float modes
   double* totals = nullptr;       // the same, over segments
   float* clean = nullptr;         // a token without its infinities
@@ -129,15 +130,11 @@ class Driver {
     DType dtype = p_.x_dtype;
     float s = 0;
     if (dtype != DType::i8) {
-      std::uint32_t bits = t_.tokens.max_abs_bits[activation_quantize::source_of(dtype)](x, p_.k);
-      if (!activation_quantize::is_finite(bits)) {
-        if (p_.non_finite == NonFinite::reject) return false;
-        activation_quantize::saturate_token(x, dtype, p_.k, clean);
-        x = clean;
-        dtype = DType::f32;
-        bits = t_.tokens.max_abs_bits[activation_quantize::kF32](x, p_.k);
-      }
-      s = activation_quantize::token_scale(__builtin_bit_cast(float, bits));
+      const auto token = activation_quantize::finite_token(t_.tokens, x, dtype, p_.k, p_.non_finite, clean);
+      if (!token) return false;
+      x = token->x;
+      dtype = token->dtype;
+      s = token->s;
     } else if (p_.x_scales != nullptr) {
       s = activation_quantize::read(p_.x_scales, DType::f32, m);
     }

@@ -22,8 +22,8 @@ struct Loops {
   static constexpr std::size_t kLineBytes = 64;
   static constexpr std::size_t kSteps = kLineBytes / S::kBytes;  // vectors of bytes a line holds
   static constexpr std::size_t kFloatSteps = kLineBytes / 4 / S::kF;
-  static constexpr std::size_t kAhead =
-      4096;  // bytes of weights fetched ahead: best of 1 to 8 KiB on a Xeon (model 207)
+  // Bytes of a stream fetched ahead. A prototype with two streams had 1 to 4 KiB within its noise (Xeon, model 207).
+  static constexpr std::size_t kAhead = 4096;
 
   static void prefetch(const std::uint8_t* w) {
     S::prefetch_l1(
@@ -184,8 +184,8 @@ struct Loops {
     for (int t = 0; t < kTokens; ++t) add_sums(total[t], sums + t * ld);
   }
 
-  // The same pointer, of which the compiler knows nothing: the activations of three tokens are then operands from
-  // memory in each row, not kept in registers that twelve sums need.
+  // The same pointer, of which the compiler knows nothing: the third token's activations are then an operand from
+  // memory in each row. Twelve sums, two tokens, a code and a product fill sixteen registers.
   template <class T>
   static T* hidden(T* p) {
     asm volatile("" : "+r"(p));
@@ -314,7 +314,7 @@ struct Loops {
             .packed = {nullptr, packed<1>, packed<2>, packed<3>},
             .decode = decode,
             .decoded = {nullptr, decoded<1>, decoded<2>, decoded<3>},
-            .float_lines = 128 * S::kF / kLineBytes < 16 ? 128 * S::kF / kLineBytes : 16,
+            .float_lines = 128 * S::kF / kLineBytes < kMaxFloatLines ? 128 * S::kF / kLineBytes : kMaxFloatLines,
             .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
             .float_decode = float_decode,
             .float_decoded = {nullptr, float_decoded<1>, float_decoded<2>, float_decoded<3>},

@@ -84,16 +84,20 @@ Result<Tensor> run(const Context& context, const std::string& kernel, const Inpu
 // The first element that differs, or nothing. In float modes both kernels lie within 1e-5 of the truth.
 std::string difference(const Input& in, const Tensor& got, const Tensor& want, bool exact) {
   const auto n = static_cast<std::size_t>(in.problem.matrices[0].n);
+  const bool integers = in.problem.matrices[0].y_dtype == DType::i32;
+  // No sum of |x||w| is larger than this one of the largest of each.
+  float top = 0;
+  for (const float v : in.floats) top = std::fmax(top, std::fabs(v));
+  if (in.problem.x_dtype == DType::i8) top = 128 / *std::ranges::min_element(in.x_scales);
+  const float scale = *std::ranges::max_element(in.w_scales);
+  const float bound = 3e-5F * (static_cast<float>(in.problem.k) * top * scale + 4);
   for (std::size_t i = 0; i < static_cast<std::size_t>(got.elements()); ++i) {
     const float a = got.as<const float>()[i], b = want.as<const float>()[i];
     const bool same = std::memcmp(&a, &b, sizeof a) == 0;
-    // No sum of |x||w| is larger than this one of the largest of each.
-    float top = 0, scale = 0;
-    for (const float v : in.floats) top = std::fmax(top, std::fabs(v));
-    for (const float s : in.w_scales) scale = std::fmax(scale, s);
-    if (in.problem.x_dtype == DType::i8) top = 128 / *std::ranges::min_element(in.x_scales);
-    const float bound = 3e-5F * (static_cast<float>(in.problem.k) * top * scale + 4);
     if (same || (!exact && std::fabs(a - b) <= bound)) continue;
+    if (integers)
+      return fmt::format("y[{}, {}] is {}, the reference has {}", i / n, i % n, got.as<const std::int32_t>()[i],
+                         want.as<const std::int32_t>()[i]);
     return fmt::format("y[{}, {}] is {}, the reference has {}", i / n, i % n, a, b);
   }
   return {};

@@ -14,6 +14,9 @@ inline constexpr int kPanelTokens = 3;       // tokens that share a register til
 inline constexpr std::int64_t kLine = 64;    // columns of a line of codes or int8
 inline constexpr std::int64_t kFloats = 16;  // columns of a line of staged floats
 
+// The most lines a call of the float loops takes, whatever the instruction set.
+inline constexpr std::int64_t kMaxFloatLines = 16;
+
 enum Out : int { kOutF32, kOutF16, kOutBf16, kOuts };
 
 // One token's results of some neighbouring rows. Null pointers are absent steps.
