@@ -27,13 +27,16 @@ set(avx512_warnings)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(avx512_warnings -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
-#        name       processors          flags
-tern_isa(reference  ".*")
-tern_isa(scalar     ".*")
-tern_isa(x86_sse41  "x86_64|AMD64"      -msse4.1)
-tern_isa(x86_avx2   "x86_64|AMD64"      -mavx2 -mfma -mf16c)
-tern_isa(x86_avx512 "x86_64|AMD64"      -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq
-                                        ${avx512_warnings})
+set(avx2 -mavx2 -mfma -mf16c)
+set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq ${avx512_warnings})
+#        name           processors      flags
+tern_isa(reference      ".*")
+tern_isa(scalar         ".*")
+tern_isa(x86_sse41      "x86_64|AMD64"  -msse4.1)
+tern_isa(x86_avx2       "x86_64|AMD64"  ${avx2})
+tern_isa(x86_avx_vnni   "x86_64|AMD64"  ${avx2} -mavxvnni)
+tern_isa(x86_avx512     "x86_64|AMD64"  ${avx512})
+tern_isa(x86_avx512vnni "x86_64|AMD64"  ${avx512} -mavx512vnni)
 
 # build_config.h: what kernels.inc and the rooms ask about this build.
 set(TERN_BUILT_MACROS "")

@@ -212,12 +212,11 @@ struct Emulated {
                                        static_cast<std::uint32_t>(pair >> kShift));
     });
   }
-  // The sums over the lanes of four vectors, wrapping around
-  static void sum_lanes4(I a, I b, I c, I d, std::int32_t* out) {
-    const I* all[4] = {&a, &b, &c, &d};
+  // out[i] += the sum over the lanes of v[i], wrapping around
+  static void add_lanes(const I (&v)[4], std::int32_t* out) {
     for (int i = 0; i < 4; ++i) {
-      std::uint32_t sum = 0;
-      for (const std::int32_t v : all[i]->v) sum += static_cast<std::uint32_t>(v);
+      auto sum = static_cast<std::uint32_t>(out[i]);
+      for (const std::int32_t lane : v[i].v) sum += static_cast<std::uint32_t>(lane);
       out[i] = static_cast<std::int32_t>(sum);
     }
   }

@@ -158,10 +158,11 @@ struct X86Avx2 {
     const __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
     return _mm256_add_epi32(total, kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift));
   }
-  static void sum_lanes4(I a, I b, I c, I d, std::int32_t* out) {
-    const __m256i all = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out),
-                     _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)));
+  static void add_lanes(const I (&v)[4], std::int32_t* out) {
+    const __m256i all = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+    auto* to = reinterpret_cast<__m128i*>(out);
+    _mm_storeu_si128(to, _mm_add_epi32(_mm_loadu_si128(to), four));
   }
   template <int kRow>
   static F trit_floats(const std::uint8_t* p) {

@@ -93,6 +93,63 @@ struct X86Avx512 {
     }
   }
 
+  static F load_f16(const std::uint16_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static F load_bf16(const std::uint16_t* p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+  }
+  static void store_f16(std::uint16_t* p, F v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store_bf16(std::uint16_t* p, F v) {
+    const __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    const __m512i even = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const __m512i half = _mm512_mask_or_epi32(_mm512_srli_epi32(even, 16), nan, high, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(half));
+  }
+  static I load_i32(const std::int32_t* p) { return _mm512_loadu_si512(p); }
+
+  static F zero_f() { return _mm512_setzero_ps(); }
+  static F add(F a, F b) { return _mm512_add_ps(a, b); }
+  static I add(I a, I b) { return _mm512_add_epi32(a, b); }
+  static F div(F a, F b) { return _mm512_div_ps(a, b); }
+  static F relu(F v) {
+    return _mm512_max_ps(_mm512_setzero_ps(), v);
+  }  // the second operand, where one is NaN or both 0
+  static I round(F v) { return _mm512_cvtps_epi32(v); }
+  static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static float sum_lanes(F v) { return _mm512_reduce_add_ps(v); }
+
+  using U = __m512i;
+  static constexpr std::size_t kBytes = 64;
+  static U load_bytes(const void* p) { return _mm512_loadu_si512(p); }
+  static void store_bytes(void* p, U v) { _mm512_storeu_si512(p, v); }
+  template <int kShift>
+  static U codes(U v, int mask) {
+    return _mm512_and_si512(kShift == 0 ? v : _mm512_srli_epi16(v, kShift), _mm512_set1_epi8(static_cast<char>(mask)));
+  }
+  static void add_lanes(const I (&v)[4], std::int32_t* out) {
+    const auto halve = [](I a, I b) {
+      return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    };
+    const I low = halve(v[0], v[2]), high = halve(v[1], v[3]);  // in each quarter: 0 2 0 2 and 1 3 1 3
+    const I all = halve(low, high);                             // 0 1 2 3
+    const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    auto* to = reinterpret_cast<__m128i*>(out);
+    _mm_storeu_si128(to, _mm_add_epi32(_mm_loadu_si128(to), four));
+  }
+  template <int kRow>
+  static F trit_floats(const std::uint8_t* p) {
+    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    const __m512 table = _mm512_broadcast_f32x4(_mm_setr_ps(-1.0F, 0.0F, 1.0F, 0.0F));
+    return _mm512_permutevar_ps(table, _mm512_srli_epi32(bytes, 2 * kRow));  // uses the low two bits
+  }
+
  private:
   static D low_half(F v) { return _mm512_cvtps_pd(_mm512_castps512_ps256(v)); }
   static D high_half(F v) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)); }

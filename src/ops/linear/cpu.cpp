@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kUnitRows = 16;    // threads part rows on these: a line of f32 outputs, four tiles
 constexpr std::int64_t kBlockRows = 64;   // rows whose sums are kept at a time
-constexpr std::int64_t kMaxTokens = 96;   // tokens of a block: with kChunkLines of columns they fill 240 KiB of L2
+constexpr std::int64_t kMaxTokens = 129;   // tokens of a block: with kChunkLines of columns they fill 240 KiB of L2
 constexpr std::int64_t kChunkLines = 40;  // columns in lines: 2560, of which two decoded tiles take 20 KiB of L1
 constexpr std::int64_t kTilePair = 2;     // tiles that are decoded together
 static_assert(kMaxFloatLines * kLine * static_cast<std::int64_t>(sizeof(float)) <= kTilePair * kChunkLines * kLine);
@@ -318,14 +318,18 @@ class Driver {
       for (std::int64_t tile = 0; tile < b.tiles(); tile += kTilePair) {
         const std::int64_t pair = std::min(kTilePair, b.tiles() - tile);
         const std::int64_t codes_bytes = Tile4::kRows * count * kLine;
-        for (std::int64_t i = 0; i < pair; ++i)
-          t_.decode(w + (tile + i) * b.tile.tile_bytes + from * kLine, count, kTilePair * b.tile.tile_bytes,
-                    b.scratch.codes + i * codes_bytes);
-        each_panel(b, g * b.tile.segment_bytes + from * kLine, [&](std::int64_t t, int tokens, std::int64_t x) {
-          for (std::int64_t i = 0; i < pair; ++i)
-            t_.decoded[tokens](b.scratch.codes + i * codes_bytes, count, memory_.staged.bytes + x,
-                               kPanelTokens * b.tile.tile_bytes,
-                               b.scratch.sums + t * kBlockRows + (tile + i) * Tile4::kRows, kBlockRows);
+        each_panel(b, g * b.tile.segment_bytes + from * kLine, [&](std::int64_t t, int tokens, std::int64_t column) {
+          const std::int8_t* x = memory_.staged.bytes + column;
+          for (std::int64_t i = 0; i < pair; ++i) {
+            std::uint8_t* codes = b.scratch.codes + i * codes_bytes;
+            std::int32_t* sums = b.scratch.sums + t * kBlockRows + (tile + i) * Tile4::kRows;
+            const std::int64_t next = kPanelTokens * b.tile.tile_bytes;
+            if (t == 0)
+              t_.decode[tokens](w + (tile + i) * b.tile.tile_bytes + from * kLine, kTilePair * b.tile.tile_bytes, codes,
+                                count, x, next, sums, kBlockRows);
+            else
+              t_.decoded[tokens](codes, count, x, next, sums, kBlockRows);
+          }
         });
       }
     }

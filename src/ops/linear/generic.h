@@ -23,11 +23,11 @@ struct Loops {
   static constexpr std::size_t kSteps = kLineBytes / S::kBytes;  // vectors of bytes a line holds
   static constexpr std::size_t kFloatSteps = kLineBytes / 4 / S::kF;
   // Bytes of a stream fetched ahead. A prototype with two streams had 1 to 4 KiB within its noise (Xeon, model 207).
-  static constexpr std::size_t kAhead = 4096;
+  static constexpr std::int64_t kAhead = 4096;
 
-  static void prefetch(const std::uint8_t* w) {
-    S::prefetch_l1(
-        reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(w) + kAhead));  // may lie behind the end
+  // An address to fetch from, which may lie behind the end of what p points into.
+  static const void* behind(const void* p, std::int64_t bytes) {
+    return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(bytes));
   }
 
   static std::int32_t copy(const std::int8_t* x, std::int64_t elems, std::int8_t* out, std::int64_t line_step) {
@@ -84,7 +84,7 @@ struct Loops {
         for (auto& token : stream)
           for (A& a : token) a = S::zero_a();
       for (std::int64_t i = 0; i < count; ++i, at += kLineBytes, x += kTokens * kLineBytes) {
-        for (int stream = 0; stream < kStreams; ++stream) prefetch(w[stream] + at);
+        for (int stream = 0; stream < kStreams; ++stream) S::prefetch_l1(behind(w[stream] + at, kAhead));
         for (std::size_t step = 0; step < kSteps; ++step)
           for (int stream = 0; stream < kStreams; ++stream) {
             const U v = S::load_bytes(w[stream] + at + step * S::kBytes);
@@ -107,7 +107,7 @@ struct Loops {
         }
     }
     for (int stream = 0; stream < kStreams; ++stream)
-      for (int t = 0; t < kTokens; ++t) add_sums(total[stream][t], sums[stream] + t * ld);
+      for (int t = 0; t < kTokens; ++t) S::add_lanes(total[stream][t], sums[stream] + t * ld);
   }
 
   // One token keeps two tiles in its registers; more of them take the streams in turn.
@@ -127,65 +127,83 @@ struct Loops {
     }
   }
 
-  static void add_sums(const I (&total)[4], std::int32_t* sums) {
-    std::int32_t four[4];
-    S::sum_lanes4(total[0], total[1], total[2], total[3], four);
-    for (int r = 0; r < 4; ++r)  // wraps around where a partial sum does; the whole one fits
-      sums[r] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[r]) + static_cast<std::uint32_t>(four[r]));
-  }
-
-  // A row's whole line before the next row's: stores to one line leave the core together.
-  static void decode(const std::uint8_t* w, std::int64_t lines, std::int64_t next, std::uint8_t* codes) {
-    for (std::int64_t line = 0; line < lines; ++line, w += kLineBytes, codes += 4 * kLineBytes) {
-      S::prefetch_l2(
-          reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(w) + static_cast<std::uintptr_t>(next)));
-      U v[kSteps];
-      for (std::size_t i = 0; i < kSteps; ++i) v[i] = S::load_bytes(w + i * S::kBytes);
-      decode_row<0>(v, codes);
-      decode_row<1>(v, codes);
-      decode_row<2>(v, codes);
-      decode_row<3>(v, codes);
+  // Codes that an earlier panel left, a line of each row in turn; they and two tokens fit the registers.
+  struct DecodedCodes {
+    static constexpr std::size_t kTokensKept = 2;
+    const std::uint8_t* codes;
+    template <int kRow>
+    [[nodiscard]] U row(std::int64_t column, std::size_t at) const {
+      return S::load_bytes(codes + 4 * column + kRow * kLineBytes + at);
     }
-  }
-  template <int kRow>
-  static void decode_row(const U (&v)[kSteps], std::uint8_t* codes) {
-    for (std::size_t i = 0; i < kSteps; ++i)
-      S::store_bytes(codes + kRow * kLineBytes + i * S::kBytes, S::template codes<2 * kRow>(v[i], 3));
-  }
+    void fetch(std::int64_t) const {}
+  };
+  // Codes decoded here, and left for the panels that follow.
+  struct PackedCodes {
+    static constexpr std::size_t kTokensKept = 0;
+    const std::uint8_t* w;
+    std::uint8_t* codes;
+    std::int64_t next;
+    template <int kRow>
+    [[nodiscard]] U row(std::int64_t column, std::size_t at) const {
+      const U code = S::template codes<2 * kRow>(S::load_bytes(w + column + at), 3);
+      S::store_bytes(codes + 4 * column + kRow * kLineBytes + at, code);
+      return code;
+    }
+    void fetch(std::int64_t column) const { S::prefetch_l2(behind(w + column, next)); }
+  };
 
+  template <int kTokens>
+  static void decode(const std::uint8_t* w, std::int64_t next_w, std::uint8_t* codes, std::int64_t lines,
+                     const std::int8_t* x, std::int64_t next, std::int32_t* sums, std::int64_t ld) {
+    tile<kTokens>(PackedCodes{w, codes, next_w}, lines, x, next, sums, ld);
+  }
   template <int kTokens>
   static void decoded(const std::uint8_t* codes, std::int64_t lines, const std::int8_t* x, std::int64_t next,
                       std::int32_t* sums, std::int64_t ld) {
+    tile<kTokens>(DecodedCodes{codes}, lines, x, next, sums, ld);
+  }
+
+  // Four rows with the tokens of a panel.
+  template <int kTokens, class Codes>
+  static void tile(Codes codes, std::int64_t lines, const std::int8_t* x, std::int64_t next, std::int32_t* sums,
+                   std::int64_t ld) {
     constexpr std::int64_t kFlushLines = S::kFlushSteps / kSteps;
     I total[kTokens][4];
     for (auto& token : total)
       for (I& t : token) t = S::zero_i();
     for (std::int64_t line = 0; line < lines; line += kFlushLines) {
-      const std::int64_t count = lines - line < kFlushLines ? lines - line : kFlushLines;
+      const std::int64_t end = lines - line < kFlushLines ? lines : line + kFlushLines;
+      asm volatile("" : : "r"(&total) : "memory");  // in memory: the sums below take all registers
       A part[4][kTokens];
       for (auto& row : part)
         for (A& a : row) a = S::zero_a();
-      for (std::int64_t i = 0; i < count; ++i, codes += 4 * kLineBytes, x += kTokens * kLineBytes) {
-        for (int t = 0; t < kTokens; ++t)
-          S::prefetch_l1(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x + t * kLineBytes) +
-                                                       static_cast<std::uintptr_t>(next)));
-        for (std::size_t at = 0; at < kLineBytes; at += S::kBytes)
-          for (std::size_t r = 0; r < 4; ++r) {
-            const U code = S::load_bytes(codes + r * kLineBytes + at);
-            for (std::size_t t = 0; t < kTokens; ++t) {
-              const std::int8_t* with = t < 2 ? x : hidden(x);
-              part[r][t] = S::dot(part[r][t], code, S::load_bytes(with + t * kLineBytes + at));
-            }
-          }
+      for (std::int64_t i = line; i < end; ++i, x += kTokens * kLineBytes) {
+        const std::int64_t column = i * static_cast<std::int64_t>(kLineBytes);
+        codes.fetch(column);
+        for (std::size_t t = 0; t < kTokens; ++t) S::prefetch_l1(behind(x + t * kLineBytes, next));
+        for (std::size_t at = 0; at < kLineBytes; at += S::kBytes) {
+          dot_row<Codes, 0>(part[0], codes, column, at, x);
+          dot_row<Codes, 1>(part[1], codes, column, at, x);
+          dot_row<Codes, 2>(part[2], codes, column, at, x);
+          dot_row<Codes, 3>(part[3], codes, column, at, x);
+        }
       }
       for (int t = 0; t < kTokens; ++t)
         for (int r = 0; r < 4; ++r) total[t][r] = S::template flush<0>(total[t][r], part[r][t]);
     }
-    for (int t = 0; t < kTokens; ++t) add_sums(total[t], sums + t * ld);
+    for (int t = 0; t < kTokens; ++t) S::add_lanes(total[t], sums + t * ld);
+  }
+  template <class Codes, int kRow, int kTokens>
+  static void dot_row(A (&part)[kTokens], const Codes& codes, std::int64_t column, std::size_t at,
+                      const std::int8_t* x) {
+    const U code = codes.template row<kRow>(column, at);
+    const std::int8_t* fresh = hidden(x);
+    for (std::size_t t = 0; t < kTokens; ++t)
+      part[t] = S::dot(part[t], code, S::load_bytes((t < Codes::kTokensKept ? x : fresh) + t * kLineBytes + at));
   }
 
-  // The same pointer, of which the compiler knows nothing: the third token's activations are then an operand from
-  // memory in each row. Twelve sums, two tokens, a code and a product fill sixteen registers.
+  // The same pointer, of which the compiler knows nothing: what is loaded through it is an operand from memory in each
+  // row. Twelve sums, two tokens, a code and a product fill sixteen registers.
   template <class T>
   static T* hidden(T* p) {
     asm volatile("" : "+r"(p));
@@ -202,7 +220,7 @@ struct Loops {
       const std::uint8_t* from = w;
       const float* with = x;
       for (std::int64_t line = 0; line < lines * 4; ++line, from += kFloats, with += kTokens * kFloats) {
-        if (line % 4 == 0) prefetch(from);
+        if (line % 4 == 0) S::prefetch_l1(behind(from, kAhead));
         for (std::size_t step = 0; step < kFloatSteps; ++step) {
           const std::uint8_t* at = from + step * S::kF;
           const F trits[4] = {S::template trit_floats<0>(at), S::template trit_floats<1>(at),
@@ -312,7 +330,7 @@ struct Loops {
             .copy = copy,
             .widen = {widen<0>, widen<1>, widen<2>},
             .packed = {nullptr, packed<1>, packed<2>, packed<3>},
-            .decode = decode,
+            .decode = {nullptr, decode<1>, decode<2>, decode<3>},
             .decoded = {nullptr, decoded<1>, decoded<2>, decoded<3>},
             .float_lines = 128 * S::kF / kLineBytes < kMaxFloatLines ? 128 * S::kF / kLineBytes : kMaxFloatLines,
             .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},

@@ -49,9 +49,10 @@ struct SimdTable {
 
   // sums += code * x over `lines` lines; codes are 0, 1, 2. By tokens.
   void (*packed[kPanelTokens + 1])(const PackedTiles& tiles, std::int64_t lines, const std::int8_t* x, std::int64_t ld);
-  // The codes of a tile as bytes, a line of each row in turn; and the same sums from them. What comes next lies `next`
-  // bytes further on.
-  void (*decode)(const std::uint8_t* w, std::int64_t lines, std::int64_t next, std::uint8_t* codes);
+  // The same for one tile, whose codes are left as bytes, a line of each row in turn; and the same from these. The next
+  // panel lies `next` bytes further on, the next tile to decode `next_w`.
+  void (*decode[kPanelTokens + 1])(const std::uint8_t* w, std::int64_t next_w, std::uint8_t* codes, std::int64_t lines,
+                                   const std::int8_t* x, std::int64_t next, std::int32_t* sums, std::int64_t ld);
   void (*decoded[kPanelTokens + 1])(const std::uint8_t* codes, std::int64_t lines, const std::int8_t* x,
                                     std::int64_t next, std::int32_t* sums, std::int64_t ld);
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# run OUT [tests selftest quantize linear gemm]: the parts of the bundle beside it, all when none is named. Each takes
+# minutes and leaves a file in OUT.
+set -euo pipefail
+cd "$(dirname "$0")"
+if [ $# -lt 1 ]; then
+  sed -n '2,3s/^# //p' "$0"
+  exit 2
+fi
+out=$1
+shift
+mkdir -p "$out"
+parts=("$@")
+[ ${#parts[@]} -gt 0 ] || parts=(tests selftest quantize linear gemm)
+cores=$(nproc)
+counts=$(for n in 1 2 4 8 16 32 64; do [ "$n" -le "$cores" ] && printf '%s,' "$n"; done)
+counts=${counts%,}
+status=0
+
+# bench NAME ARGUMENTS...: adds a report to OUT/NAME.json and a line for each kernel to the screen.
+bench() {
+  printf '  tern bench %s\n' "${*:2}"
+  bin/tern bench "${@:2}" --json >"$out/report" || { status=1; return; }
+  python3 - "$out/report" "$out/$1.json" <<'PYTHON'
+import json, pathlib, sys
+
+report = json.loads(pathlib.Path(sys.argv[1]).read_text())
+report["machine"]["commit"] = pathlib.Path("commit").read_text().strip()
+path = pathlib.Path(sys.argv[2])
+all = json.loads(path.read_text()) if path.exists() else {"machine": report["machine"], "records": []}
+all["records"] += report["records"]
+path.write_text(json.dumps(all, indent=1) + "\n")
+for r in report["records"]:
+    limit = r.get("limit")
+    share = f"{100 * limit['share']:6.1f} % of {limit['name']}" if limit else ""
+    print(f"    {r['kernel']:34} {r['threads']:3} threads {r['median_us']:12.2f} us {share}")
+PYTHON
+  rm -f "$out/report"
+}
+
+for part in "${parts[@]}"; do
+  printf '== %s\n' "$part"
+  case $part in
+    tests)
+      for program in tests/test_*; do
+        [ "$program" = tests/test_slow ] && continue
+        "$program" --gtest_brief=1 >"$out/log" 2>&1 && result=passed || { result=FAILED status=1; }
+        [ "$result" = passed ] || cat "$out/log"
+        printf '  %s %s: %s\n' "$result" "${program##*/}" "$(grep -E 'tests? ran|PASSED' "$out/log" | tail -n 1)" |
+          tee -a "$out/tests.txt"
+        rm -f "$out/log"
+      done
+      ;;
+    selftest) bin/tern selftest | tee "$out/selftest.txt" | tail -n 1 || status=1 ;;
+    quantize)
+      bench quantize ternary_quantize --scheme absmax --granularity group:128 --threads "$counts"
+      bench quantize ternary_quantize --scheme absmean --granularity row --threads "$counts"
+      bench quantize ternary_dequantize --granularity group:128 --threads "$counts"
+      ;;
+    linear) bench linear linear --model bitnet-2b --threads "$counts" ;;
+    gemm)
+      for shape in 2560x2560 13824x2560 2560x6912; do
+        for m in 8 128 512; do
+          bench gemm linear --shape $shape --m $m --warm --threads "1,$cores" --all-kernels
+        done
+      done
+      ;;
+    *) printf 'there is no part %s: tests, selftest, quantize, linear or gemm\n' "$part"; exit 2 ;;
+  esac
+done
+exit $status

@@ -1,0 +1,10 @@
+// linear for AVX2 with VNNI.
+#include "simd/x86_avx_vnni.h"
+#include "ops/linear/generic.h"
+
+namespace tern::linear {
+
+extern const SimdTable x86_avx_vnni;
+constinit const SimdTable x86_avx_vnni = Loops<simd::X86AvxVnni>::table();
+
+}  // namespace tern::linear

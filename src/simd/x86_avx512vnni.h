@@ -1,0 +1,25 @@
+// Vector words for AVX-512 with VNNI: products of bytes are summed up by fours in int32, so nothing overflows on the
+// way.
+#pragma once
+
+#include "simd/x86_avx512.h"
+
+namespace tern::simd {
+namespace {
+
+struct X86Avx512Vnni : X86Avx512 {
+  using A = __m512i;
+  static constexpr std::size_t kFlushSteps = 1 << 20;  // of products up to 4 * 2 * 128 in magnitude
+  static A zero_a() { return _mm512_setzero_si512(); }
+  static A dot(A sums, U codes, U x) {  // GCC 12 copies the sums before and after its own word for this
+    asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(codes), "v"(x));
+    return sums;
+  }
+  template <int kShift>
+  static I flush(I total, A sums) {
+    return _mm512_add_epi32(total, kShift == 0 ? sums : _mm512_srai_epi32(sums, kShift));
+  }
+};
+
+}  // namespace
+}  // namespace tern::simd
