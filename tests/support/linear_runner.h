@@ -46,10 +46,11 @@ inline PackedWeights pack_for_test(const std::vector<std::uint8_t>& codes, const
   return PackedWeights(std::make_shared<const PackedWeights::State>(*std::move(state)));
 }
 
-inline LinearCase make_case(const Linear::Problem& problem, Random& random, X x = X::random, W w = W::random) {
-  LinearCase c{.problem = problem, .m = problem.m_max};
-  const std::int64_t k = problem.k;
-  for (std::int64_t i = 0; i < c.m * k; ++i) {
+// A case's activations anew.
+inline void fill_activations(LinearCase& c, Random& random, X x) {
+  c.x_bytes.clear();
+  c.x_floats.clear();
+  for (std::int64_t i = 0; i < c.m * c.problem.k; ++i) {
     int v = static_cast<int>(random.below(256)) - 128;
     if (x == X::top) v = 127;
     if (x == X::bottom) v = -128;
@@ -58,6 +59,12 @@ inline LinearCase make_case(const Linear::Problem& problem, Random& random, X x 
     c.x_bytes.push_back(static_cast<std::int8_t>(v));
     c.x_floats.push_back(static_cast<float>(v) * 0.0137F * static_cast<float>(1 + random.below(3)));
   }
+}
+
+inline LinearCase make_case(const Linear::Problem& problem, Random& random, X x = X::random, W w = W::random) {
+  LinearCase c{.problem = problem, .m = problem.m_max};
+  const std::int64_t k = problem.k;
+  fill_activations(c, random, x);
   for (std::int64_t i = 0; i < c.m; ++i) c.x_scales.push_back(odd_scale(random) * 40);
   for (const Linear::Matrix& matrix : problem.matrices) {
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(matrix.n * row_bytes(Format::i2, k)));

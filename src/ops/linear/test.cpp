@@ -2,28 +2,29 @@
 // stated bound of float64 where it does not.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 
 #include "base/errors.h"
 #include "ops/linear/generic.h"
 #include "simd/emulated.h"
-#include "tests/support/linear_runner.h"
+#include "tests/support/linear_checks.h"
 
 namespace tern {
 namespace {
 
 using test::describe;
+using test::expect_same;
+using test::expect_within_bound;
 using test::LinearCase;
 using test::make_case;
 using test::NamedKernel;
 using test::Random;
 using test::run_linear;
+using test::Truth;
+using test::truth_of;
 using test::W;
 using test::X;
 using Problem = Linear::Problem;
-
-constexpr std::int64_t kDims[] = {1, 2, 3, 7, 31, 32, 33, 63, 64, 65, 127, 128};
 
 // The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have.
 std::vector<NamedKernel> all_kernels() {
@@ -34,38 +35,15 @@ std::vector<NamedKernel> all_kernels() {
   kernels.push_back({"emulated 64 bytes", linear::entry(&k64)});
   return kernels;
 }
-KernelEntry reference() { return test::reference_kernel("linear", Format::i2); }
-
-// Every output type with every epilogue it goes with.
-std::vector<Linear::Matrix> all_epilogues() {
-  std::vector<Linear::Matrix> all = {{.y_dtype = DType::i32}};
-  for (const DType y : {DType::f32, DType::f16, DType::bf16})
-    for (int bits = 0; bits < 8; ++bits)
-      all.push_back({.y_dtype = y,
-                     .bias = (bits & 1) != 0,
-                     .activation = (bits & 2) != 0 ? Activation::squared_relu : Activation::none,
-                     .residual = (bits & 4) != 0});
-  return all;
-}
-
-void expect_same(const LinearCase& c, const std::vector<NamedKernel>& kernels, int threads = 1) {
-  const auto want = run_linear(reference(), c);
-  ASSERT_TRUE(want.status.ok()) << want.status.error().str();
-  for (const NamedKernel& kernel : kernels) {
-    const auto got = run_linear(kernel.entry, c, threads);
-    ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
-    ASSERT_EQ(got.y, want.y) << kernel.name << ' ' << threads << " threads, " << describe(c);
-  }
-}
 
 TEST(Linear, EveryDimension) {
   Random random(1);
   const auto kernels = all_kernels();
-  const auto epilogues = all_epilogues();
+  const auto epilogues = test::all_epilogues();
   std::size_t turn = 0;
-  for (const std::int64_t m : kDims)
-    for (const std::int64_t n : kDims)
-      for (const std::int64_t k : kDims) {
+  for (const std::int64_t m : test::kSmallDims)
+    for (const std::int64_t n : test::kSmallDims)
+      for (const std::int64_t k : test::kSmallDims) {
         Problem p{.m_max = m, .k = k};
         p.matrices = {epilogues[turn++ % epilogues.size()]};
         p.matrices[0].n = n;
@@ -79,7 +57,7 @@ TEST(Linear, EveryDimension) {
 TEST(Linear, EveryEpilogue) {
   Random random(2);
   const auto kernels = all_kernels();
-  for (const Linear::Matrix& epilogue : all_epilogues())
+  for (const Linear::Matrix& epilogue : test::all_epilogues())
     for (const std::int64_t m : {1, 2, 3, 4, 5, 7})
       for (const std::int64_t n : {1, 3, 17, 64, 70})
         for (const DType x : {DType::i8, DType::f32, DType::f16, DType::bf16}) {
@@ -137,7 +115,7 @@ TEST(Linear, RealShapesAndThreads) {
     Problem p{.m_max = s.m, .k = s.k};
     p.matrices = {{.n = s.n, .granularity = Granularity::row(), .bias = true}};
     const LinearCase c = make_case(p, random);
-    const auto want = run_linear(reference(), c);
+    const auto want = run_linear(test::linear_reference(), c);
     for (const NamedKernel& kernel : kernels)
       for (int threads = 1; threads <= 9; threads += kernel.name.ends_with("avx2") ? 1 : 4)
         ASSERT_EQ(run_linear(kernel.entry, c, threads).y, want.y) << kernel.name << ' ' << threads << describe(c);
@@ -160,7 +138,7 @@ TEST(Linear, SeveralMatricesWithOneInput) {
 
 TEST(Linear, RandomProblems) {
   Random random(7);
-  const auto epilogues = all_epilogues();
+  const auto epilogues = test::all_epilogues();
   const auto kernels = all_kernels();
   for (int i = 0; i < 400; ++i) {
     Problem p{.m_max = 1 + random.below(40), .k = random.below(700)};
@@ -210,7 +188,7 @@ TEST(Linear, ResidualMayBeTheOutput) {
   Problem p{.m_max = 5, .k = 64};
   p.matrices = {{.n = 20, .residual = true}};
   const LinearCase c = make_case(p, random);
-  const auto want = run_linear(reference(), c);
+  const auto want = run_linear(test::linear_reference(), c);
   for (const NamedKernel& kernel : all_kernels()) {
     std::vector<float> y = c.residual[0];
     Linear::Output output{.weights = c.weights[0], .y = {y.data(), DType::f32, {5, 20}}};
@@ -227,70 +205,6 @@ TEST(Linear, ResidualMayBeTheOutput) {
 }
 
 // --- float modes
-
-double value_of(const std::vector<std::byte>& bytes, DType dtype, std::size_t i) {
-  return activation_quantize::read(bytes.data(), dtype, static_cast<std::int64_t>(i));
-}
-double half_ulp(DType dtype, double v) {
-  const int bits = dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
-  const double smallest = dtype == DType::f16 ? 0x1p-25 : 0x1p-150;
-  return v == 0 ? smallest : std::fmax(smallest, std::ldexp(1.0, std::ilogb(v) - bits));
-}
-
-// y in float64 before rounding, and sum |x||w| + |bias|, of each element of each matrix.
-struct Truth {
-  std::vector<std::vector<double>> y, size;
-};
-
-Truth truth_of(const LinearCase& c) {
-  const Problem& p = c.problem;
-  Truth truth;
-  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
-    const Linear::Matrix& matrix = p.matrices[i];
-    const PackedWeights::State& w = *c.weights[i].state();
-    std::vector<double> y, sizes;
-    for (std::int64_t m = 0; m < c.m; ++m)
-      for (std::int64_t n = 0; n < matrix.n; ++n) {
-        double sum = 0, size = 0;
-        for (std::int64_t k = 0; k < p.k; ++k) {
-          const auto at = static_cast<std::size_t>(m * p.k + k);
-          std::byte stored[4] = {};
-          double x = c.x_bytes[at] / static_cast<double>(c.x_scales[static_cast<std::size_t>(m)]);
-          if (p.x_dtype != DType::i8) {
-            test::put(stored, p.x_dtype, c.x_floats[at]);
-            x = activation_quantize::read(stored, p.x_dtype, 0);
-          }
-          const std::int64_t g = k / w.tile.segment_elems;
-          const double scale = static_cast<double>(
-              matrix.granularity.kind == Granularity::Kind::tensor ? w.scales[0] : w.scales[g * w.scale_stride + n]);
-          const double product = x * w.tile.trit(w.codes, n, k) * scale;
-          sum += product;
-          size += std::fabs(product);
-        }
-        if (matrix.bias) {
-          sum += static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]);
-          size += std::fabs(static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]));
-        }
-        y.push_back(sum);
-        sizes.push_back(size);
-      }
-    truth.y.push_back(std::move(y));
-    truth.size.push_back(std::move(sizes));
-  }
-  return truth;
-}
-
-// |y - y64| <= 1e-5 (sum |x||w| + |bias|) + half an ulp of the output.
-void expect_within_bound(const LinearCase& c, const Truth& truth, const NamedKernel& kernel,
-                         const test::LinearResult& got) {
-  for (std::size_t i = 0; i < truth.y.size(); ++i) {
-    const DType dtype = c.problem.matrices[i].y_dtype;
-    for (std::size_t at = 0; at < truth.y[i].size(); ++at)
-      ASSERT_LE(std::fabs(value_of(got.y[i], dtype, at) - truth.y[i][at]),
-                1e-5 * truth.size[i][at] + half_ulp(dtype, truth.y[i][at]))
-          << kernel.name << " matrix " << i << " element " << at << ' ' << describe(c);
-  }
-}
 
 TEST(LinearFloat, WithinTheBound) {
   Random random(10);
@@ -342,20 +256,8 @@ TEST(LinearFloat, TheSameBitsForEveryThreadCountAndEveryM) {
     p.matrices = {{.n = 150, .granularity = Granularity::group(96)}, {.n = 70, .granularity = Granularity::group(50)}};
     const LinearCase c = make_case(p, random);
     for (const NamedKernel& kernel : all_kernels()) {
-      const auto want = run_linear(kernel.entry, c);
-      for (const int threads : {2, 3, 7}) ASSERT_EQ(run_linear(kernel.entry, c, threads).y, want.y) << kernel.name;
-      for (std::int64_t m = 0; m < 10; ++m) {
-        LinearCase one = c;
-        one.m = 1;
-        one.x_floats.assign(c.x_floats.begin() + m * p.k, c.x_floats.begin() + (m + 1) * p.k);
-        one.x_scales.resize(1);
-        const auto got = run_linear(kernel.entry, one);
-        for (std::size_t i = 0; i < 2; ++i)
-          ASSERT_EQ(std::memcmp(got.y[i].data(), want.y[i].data() + static_cast<std::size_t>(m) * got.y[i].size(),
-                                got.y[i].size()),
-                    0)
-              << kernel.name << " token " << m;
-      }
+      test::expect_same_for_every_thread_count_and_m(c, kernel, run_linear(kernel.entry, c), {2, 3, 7});
+      if (HasFatalFailure()) return;
     }
   }
 }
@@ -376,7 +278,7 @@ TEST(LinearRefuses, NonFiniteActivations) {
         ASSERT_EQ(got.status.code(), Code::non_finite) << kernel.name;
         EXPECT_EQ(got.status.error().index, 2 * 70 + 69) << kernel.name;
       }
-      EXPECT_EQ(run_linear(reference(), c).status.error().index, 2 * 70 + 69);
+      EXPECT_EQ(run_linear(test::linear_reference(), c).status.error().index, 2 * 70 + 69);
       if (math != LinearMath::w2a8) continue;
       c.problem.non_finite = NonFinite::saturate;
       expect_same(c, all_kernels());

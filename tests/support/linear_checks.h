@@ -1,0 +1,149 @@
+// What a linear kernel must give: the reference's bits where the contract decides them, the stated bound of float64
+// where it does not.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/linear_runner.h"
+
+namespace tern::test {
+
+inline constexpr std::int64_t kSmallDims[] = {1, 2, 3, 7, 31, 32, 33, 63, 64, 65, 127, 128};
+
+inline KernelEntry linear_reference() { return reference_kernel("linear", Format::i2); }
+
+// Every output type with every epilogue it goes with.
+inline std::vector<Linear::Matrix> all_epilogues() {
+  std::vector<Linear::Matrix> all = {{.y_dtype = DType::i32}};
+  for (const DType y : {DType::f32, DType::f16, DType::bf16})
+    for (int bits = 0; bits < 8; ++bits)
+      all.push_back({.y_dtype = y,
+                     .bias = (bits & 1) != 0,
+                     .activation = (bits & 2) != 0 ? Activation::squared_relu : Activation::none,
+                     .residual = (bits & 4) != 0});
+  return all;
+}
+
+// Every kernel has the reference's bits.
+inline void expect_same(const LinearCase& c, const std::vector<NamedKernel>& kernels, int threads = 1) {
+  const auto want = run_linear(linear_reference(), c);
+  ASSERT_TRUE(want.status.ok()) << want.status.error().str();
+  for (const NamedKernel& kernel : kernels) {
+    const auto got = run_linear(kernel.entry, c, threads);
+    ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
+    ASSERT_EQ(got.y, want.y) << kernel.name << ' ' << threads << " threads, " << describe(c);
+  }
+}
+
+// What is left of v when it is stored.
+inline double rounded(float v, DType dtype) {
+  std::byte stored[4] = {};
+  put(stored, dtype, v);
+  return activation_quantize::read(stored, dtype, 0);
+}
+
+inline constexpr double kF16Overflow = 65520;  // halfway from the largest f16 to the next there would be
+inline double half_ulp(DType dtype, double v) {
+  const int bits = dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
+  const double smallest = dtype == DType::f16 ? 0x1p-25 : 0x1p-150;
+  return v == 0 ? smallest : std::fmax(smallest, std::ldexp(1.0, std::ilogb(v) - bits));
+}
+
+// y in float64 before rounding, and sum |x||w| + |bias| + |residual|, of each element of each matrix.
+struct Truth {
+  std::vector<std::vector<double>> y, size;
+};
+
+inline Truth truth_of(const LinearCase& c) {
+  const Linear::Problem& p = c.problem;
+  Truth truth;
+  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
+    const Linear::Matrix& matrix = p.matrices[i];
+    const PackedWeights::State& w = *c.weights[i].state();
+    std::vector<double> y, sizes;
+    for (std::int64_t m = 0; m < c.m; ++m)
+      for (std::int64_t n = 0; n < matrix.n; ++n) {
+        double sum = 0, size = 0;
+        const auto add = [&](double v) {
+          sum += v;
+          size += std::fabs(v);
+        };
+        for (std::int64_t k = 0; k < p.k; ++k) {
+          const auto at = static_cast<std::size_t>(m * p.k + k);
+          const double x = p.x_dtype == DType::i8
+                               ? c.x_bytes[at] / static_cast<double>(c.x_scales[static_cast<std::size_t>(m)])
+                               : rounded(c.x_floats[at], p.x_dtype);
+          const std::int64_t g = k / w.tile.segment_elems;
+          const double scale = static_cast<double>(
+              matrix.granularity.kind == Granularity::Kind::tensor ? w.scales[0] : w.scales[g * w.scale_stride + n]);
+          add(x * w.tile.trit(w.codes, n, k) * scale);
+        }
+        if (matrix.bias) add(static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]));
+        if (matrix.residual) add(rounded(c.residual[i][static_cast<std::size_t>(m * matrix.n + n)], matrix.y_dtype));
+        y.push_back(sum);
+        sizes.push_back(size);
+      }
+    truth.y.push_back(std::move(y));
+    truth.size.push_back(std::move(sizes));
+  }
+  return truth;
+}
+
+// |y - y64| <= 1e-5 (sum |x||w| + |bias| + |residual|) + half an ulp of the output. There is no activation in it.
+inline void expect_within_bound(const LinearCase& c, const Truth& truth, const NamedKernel& kernel,
+                                const LinearResult& got) {
+  for (std::size_t i = 0; i < truth.y.size(); ++i) {
+    const DType dtype = c.problem.matrices[i].y_dtype;
+    for (std::size_t at = 0; at < truth.y[i].size(); ++at) {
+      const double y = activation_quantize::read(got.y[i].data(), dtype, static_cast<std::int64_t>(at));
+      const double y64 = truth.y[i][at], near = 1e-5 * truth.size[i][at];
+      // Of sums this large f16 has infinity only; near the last one it may have either.
+      if (dtype == DType::f16 && std::fabs(y64) + near >= kF16Overflow &&
+          (std::isinf(y) || std::fabs(y64) - near >= kF16Overflow)) {
+        ASSERT_EQ(y, std::copysign(std::numeric_limits<double>::infinity(), y64)) << kernel.name << ' ' << describe(c);
+        continue;
+      }
+      ASSERT_LE(std::fabs(y - y64), near + half_ulp(dtype, y64))
+          << kernel.name << " matrix " << i << " element " << at << ' ' << describe(c);
+    }
+  }
+}
+
+// The case with `count` of its tokens, from `first` on.
+inline LinearCase tokens_of(const LinearCase& c, std::int64_t first, std::int64_t count) {
+  LinearCase some = c;
+  some.m = count;
+  const auto cut = [&](auto& values, std::int64_t width) {
+    values.erase(values.begin() + (first + count) * width, values.end());
+    values.erase(values.begin(), values.begin() + first * width);
+  };
+  cut(some.x_bytes, c.problem.k);
+  cut(some.x_floats, c.problem.k);
+  cut(some.x_scales, 1);
+  for (std::size_t i = 0; i < c.residual.size(); ++i) cut(some.residual[i], c.problem.matrices[i].n);
+  return some;
+}
+
+// A kernel's own bits do not depend on the threads nor on how many tokens go together: 1, 2, .. or all at once.
+inline void expect_same_for_every_thread_count_and_m(const LinearCase& c, const NamedKernel& kernel,
+                                                     const LinearResult& want, const std::vector<int>& thread_counts) {
+  for (const int threads : thread_counts)
+    ASSERT_EQ(run_linear(kernel.entry, c, threads).y, want.y) << kernel.name << ' ' << threads << " threads";
+  for (std::int64_t count = 1; count < c.m; ++count)
+    for (std::int64_t first = 0; first + count <= c.m; first += count) {
+      const auto got = run_linear(kernel.entry, tokens_of(c, first, count));
+      for (std::size_t i = 0; i < want.y.size(); ++i) {
+        const auto row_bytes = static_cast<std::ptrdiff_t>(want.y[i].size()) / c.m;
+        ASSERT_TRUE(
+            std::ranges::equal(got.y[i], std::span(want.y[i]).subspan(static_cast<std::size_t>(first * row_bytes),
+                                                                      static_cast<std::size_t>(count * row_bytes))))
+            << kernel.name << " tokens " << first << " to " << first + count - 1 << ", matrix " << i << ' '
+            << describe(c);
+      }
+    }
+}
+
+}  // namespace tern::test
