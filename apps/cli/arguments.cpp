@@ -75,6 +75,10 @@ Result<float> parse_float(const std::string& option, const std::string& text) {
   return value;
 }
 
+Error only_linear_has(const std::string& option, const std::string& op) {
+  return bad_argument(option, fmt::format("{} has no {}; linear has", op, option));
+}
+
 Result<Context> open_context(const std::optional<int>& threads, std::shared_ptr<Observer> observer) {
   if (threads && *threads < 1)
     return bad_argument("--threads", fmt::format("{} threads cannot work; give 1 or more", *threads));

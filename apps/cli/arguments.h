@@ -49,6 +49,9 @@ Result<RowsAndColumns> parse_rows_and_columns(const std::string& text);
 // `text` as a float; `option` is named in the error.
 Result<float> parse_float(const std::string& option, const std::string& text);
 
+// The error of an option that was given with an op other than linear.
+Error only_linear_has(const std::string& option, const std::string& op);
+
 // The context a command runs in. Without an observer, --verbose still logs.
 Result<Context> open_context(const std::optional<int>& threads, std::shared_ptr<Observer> observer = nullptr);
 

@@ -24,7 +24,7 @@ struct BenchArguments {
   std::optional<std::int64_t> m;
   SchemeArguments scheme;
   std::string dtype;
-  std::string math = "w2a8";
+  std::optional<std::string> math;
   std::string model;
   bool baselines = false;
   std::string threads;
@@ -75,7 +75,10 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
     if (!dtype.ok()) return dtype.error();
     request.dtype = *dtype;
   }
-  const Result<LinearMath> math = parse_linear_math(arguments.math);
+  const bool linear = arguments.op == "linear";
+  if (arguments.math && !linear) return only_linear_has("--math", arguments.op);
+  if (arguments.baselines && !linear) return only_linear_has("--baselines", arguments.op);
+  const Result<LinearMath> math = parse_linear_math(arguments.math.value_or("w2a8"));
   if (!math.ok()) return math.error();
   request.math = *math;
   request.model = arguments.model;

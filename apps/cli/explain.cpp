@@ -17,7 +17,7 @@ struct ExplainArguments {
   SchemeArguments scheme;
   std::string dtype = "f32";
   std::optional<std::int64_t> m;
-  std::string math = "w2a8";
+  std::optional<std::string> math;
   std::string kernel;
   std::optional<int> threads;
   OutputArguments output;
@@ -176,7 +176,8 @@ Result<int> run(const ExplainArguments& arguments) {
   const Result<Context> context = open_context(arguments.threads);
   if (!context.ok()) return context.error();
 
-  const Result<LinearMath> math = parse_linear_math(arguments.math);
+  if (arguments.math && arguments.op != "linear") return only_linear_has("--math", arguments.op);
+  const Result<LinearMath> math = parse_linear_math(arguments.math.value_or("w2a8"));
   if (!math.ok()) return math.error();
 
   if (arguments.m && !has_tokens(arguments.op))

@@ -180,6 +180,15 @@ TEST_F(BadInputTest, OpsAndShapesThatAreNot) {
   expect_refused({"explain", "ternary_quantize", "--shape", "4294967296x4294967296"}, "invalid_argument", "4294967296");
 }
 
+TEST_F(BadInputTest, OptionsOfLinearWithOtherOps) {
+  for (const char* op : {"ternary_quantize", "ternary_dequantize", "activation_quantize"}) {
+    const std::string said = std::string(op) + " has no --";
+    expect_refused({"bench", op, "--math", "w2a8"}, "invalid_argument", said + "math; linear has");
+    expect_refused({"bench", op, "--baselines"}, "invalid_argument", said + "baselines; linear has");
+    expect_refused({"explain", op, "--shape", "3x4", "--math", "w2_float"}, "invalid_argument", said + "math");
+  }
+}
+
 // Mistakes the parser finds answer 2.
 TEST_F(BadInputTest, CommandLinesThatDoNotParse) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
