@@ -8,6 +8,7 @@
 #include "ops/ranges.h"
 #include "ops/views.h"
 #include "plan/context_state.h"
+#include "plan/run_once.h"
 
 namespace tern {
 namespace {
@@ -99,8 +100,7 @@ Status BitLinear::forward(const ConstTensorView& x, const TensorView& y, Workspa
 }
 
 Status BitLinear::forward(const ConstTensorView& x, const TensorView& y) const {
-  TERN_ASSIGN(workspace, Tensor::allocate(context_.memory(), DType::u8,
-                                          {static_cast<std::int64_t>(plan_.workspace_bytes())}, "workspace"));
+  TERN_ASSIGN(workspace, allocate_workspace(context_, plan_));
   return forward(x, y, workspace.as<std::byte>());
 }
 

@@ -3,20 +3,12 @@
 #include "base/errors.h"
 #include "format/format.h"
 #include "ops/ranges.h"
+#include "plan/run_once.h"
 
 namespace tern {
 namespace {
 
 constexpr std::string_view kQuantize = "quantize";
-
-// Runs a plan once with a workspace of its own.
-template <class Op>
-Status run_once(const Context& context, const Plan<Op>& plan, const typename Op::Args& args) {
-  auto workspace =
-      Tensor::allocate(context.memory(), DType::u8, {static_cast<std::int64_t>(plan.workspace_bytes())}, "workspace");
-  if (!workspace.ok()) return std::move(workspace).error();
-  return plan.run(context.stream(), workspace->as<std::byte>(), args);
-}
 
 Shape scale_shape(const QuantizedTensor& q, const Ranges& ranges) {
   if (ranges.per_row == 0) return {ranges.total};

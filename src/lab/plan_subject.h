@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "lab/bench.h"
-#include "tern/plan.h"
-#include "tern/tensor.h"
+#include "plan/run_once.h"
 
 namespace tern::lab {
 
@@ -17,8 +16,7 @@ Result<Subject> plan_subject(const Context& context, const typename Op::Problem&
                              std::vector<typename Op::Args> args, std::shared_ptr<const void> buffers) {
   auto plan = Plan<Op>::select(context, problem, preference);
   if (!plan.ok()) return std::move(plan).error();
-  auto workspace = Tensor::allocate(context.memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())},
-                                    "bench workspace");
+  auto workspace = allocate_workspace(context, *plan);
   if (!workspace.ok()) return std::move(workspace).error();
   struct State {
     Context context;

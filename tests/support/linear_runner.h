@@ -180,10 +180,7 @@ inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, in
     out.status = std::move(params).error();
     return out;
   }
-  std::vector<std::byte> workspace(entry.workspace_bytes(entry.table, &p, threads) + 64, std::byte{0xEE});
-  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64);
-  if (!OpTraits<Linear>::empty(*params))
-    out.status = entry.run(entry.table, &*params, {pool_of(threads), {aligned, workspace.size() - 64}});
+  if (!OpTraits<Linear>::empty(*params)) out.status = run_entry(entry, p, *params, threads);
   for (auto& rows : y) out.y.push_back(rows->elements());
   return out;
 }

@@ -45,6 +45,14 @@ inline const Threads& pool_of(int threads) {
   return pools.try_emplace(threads, threads).first->second;
 }
 
+// Runs a kernel below the plan, with a workspace that ends at a guard page.
+template <class Problem, class Params>
+Status run_entry(const KernelEntry& entry, const Problem& problem, const Params& params, int threads) {
+  const std::size_t bytes = entry.workspace_bytes(entry.table, &problem, threads);
+  Guarded<std::byte> workspace((bytes + 63) / 64 * 64);  // whole lines, so that it begins aligned as well
+  return entry.run(entry.table, &params, {pool_of(threads), {workspace.data(), bytes}});
+}
+
 struct Quantized {
   std::vector<std::uint8_t> codes;
   std::vector<float> scales;
@@ -70,10 +78,7 @@ inline Quantized run_quantize(const KernelEntry& entry, const TernaryQuantize::P
     out.status = std::move(params).error();
     return out;
   }
-  const Threads& pool = pool_of(threads);
-  std::vector<std::byte> workspace(entry.workspace_bytes(entry.table, &p, threads) + 64);
-  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64);
-  out.status = entry.run(entry.table, &*params, {pool, {aligned, workspace.size() - 64}});
+  out.status = run_entry(entry, p, *params, threads);
   out.codes.assign(codes.data(), codes.data() + codes.size());
   out.scales.assign(scales.data(), scales.data() + scales.size());
   return out;

@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
+#include "plan/run_once.h"
 #include "simd/half.h"
 #include "tern/linear.h"
 
@@ -30,11 +31,9 @@ std::vector<std::byte> stored(const std::vector<float>& x, DType dtype) {
 Result<std::vector<std::byte>> run(const Context& context, const std::string& kernel,
                                    const ActivationQuantize::Problem& p, const std::vector<std::byte>& x) {
   TERN_ASSIGN(plan, ActivationQuantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
-  TERN_ASSIGN(workspace, Tensor::allocate(context.memory(), DType::u8,
-                                          {static_cast<std::int64_t>(plan.workspace_bytes())}, "selftest"));
   const auto q_bytes = static_cast<std::size_t>(p.m * p.k), token_bytes = static_cast<std::size_t>(p.m) * 4;
   std::vector<std::byte> q(q_bytes, std::byte{0xEE}), scales(token_bytes), sums(token_bytes);
-  TERN_RETURN_IF_ERROR(plan.run(context.stream(), workspace.as<std::byte>(),
+  TERN_RETURN_IF_ERROR(run_once(context, plan,
                                 {.x = {x.data(), p.dtype, {p.m, p.k}},
                                  .q = {q.data(), DType::i8, {p.m, p.k}},
                                  .scales = {scales.data(), DType::f32, {p.m}},

@@ -47,9 +47,7 @@ Quantized run(const KernelEntry& entry, const Problem& p, const std::vector<floa
                                                              .scales = {out.scales.data(), DType::f32, {p.m}},
                                                              .sums = {out.sums.data(), DType::i32, {p.m}}});
   EXPECT_TRUE(params.ok()) << params.error().str();
-  std::vector<std::byte> workspace(entry.workspace_bytes(entry.table, &p, threads) + 64);
-  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64);
-  out.status = entry.run(entry.table, &*params, {test::pool_of(threads), {aligned, workspace.size() - 64}});
+  out.status = test::run_entry(entry, p, *params, threads);
   out.q = q.elements();
   return out;
 }

@@ -9,6 +9,7 @@
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
 #include "ops/ranges.h"
+#include "plan/run_once.h"
 #include "tern/linear.h"
 
 namespace tern::lab {
@@ -67,14 +68,12 @@ Result<Tensor> run(const Context& context, const std::string& kernel, const Inpu
   const Linear::Problem& p = in.problem;
   const Linear::Matrix& m = p.matrices[0];
   TERN_ASSIGN(plan, LinearPlan::select(context, p, {.kernel = kernel, .strict = true}));
-  TERN_ASSIGN(workspace, Tensor::allocate(context.memory(), DType::u8,
-                                          {static_cast<std::int64_t>(plan.workspace_bytes())}, "selftest"));
   TERN_ASSIGN(y, Tensor::allocate(context.memory(), m.y_dtype, {p.m_max, m.n}, "selftest"));
   std::memset(y.data(), 0xEE, y.bytes());
   Linear::Output output{.weights = in.weights, .y = y.view()};
   if (m.bias) output.bias = {in.bias.data(), DType::f32, {m.n}};
   const void* x = p.x_dtype == DType::i8 ? static_cast<const void*>(in.bytes.data()) : in.floats.data();
-  TERN_RETURN_IF_ERROR(plan.run(context.stream(), workspace.as<std::byte>(),
+  TERN_RETURN_IF_ERROR(run_once(context, plan,
                                 {.x = {x, p.x_dtype, {p.m_max, p.k}},
                                  .x_scales = {in.x_scales.data(), DType::f32, {p.m_max}},
                                  .outputs = {&output, 1}}));

@@ -197,9 +197,7 @@ TEST(Linear, ResidualMayBeTheOutput) {
                                                    .x_scales = {c.x_scales.data(), DType::f32, {5}},
                                                    .outputs = {&output, 1}});
     ASSERT_TRUE(params.ok()) << params.error().str();
-    auto workspace = Tensor::allocate(
-        host_memory(), DType::u8, {static_cast<std::int64_t>(kernel.entry.workspace_bytes(kernel.entry.table, &p, 1))});
-    ASSERT_TRUE(kernel.entry.run(kernel.entry.table, &*params, {test::pool_of(1), workspace->as<std::byte>()}).ok());
+    ASSERT_TRUE(test::run_entry(kernel.entry, p, *params, 1).ok());
     EXPECT_EQ(std::memcmp(y.data(), want.y[0].data(), want.y[0].size()), 0) << kernel.name;
   }
 }

@@ -6,6 +6,7 @@
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
 #include "ops/ranges.h"
+#include "plan/run_once.h"
 #include "tern/quantize.h"
 
 namespace tern::lab {
@@ -46,12 +47,10 @@ Input random_input(Random& random, Scheme scheme, Format format) {
 Result<std::vector<float>> run(const Context& context, const std::string& kernel, const Input& in) {
   const auto& p = in.problem;
   TERN_ASSIGN(plan, TernaryDequantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
-  TERN_ASSIGN(workspace, Tensor::allocate(context.memory(), DType::u8,
-                                          {static_cast<std::int64_t>(plan.workspace_bytes())}, "selftest"));
   TERN_ASSIGN(y, Tensor::allocate(context.memory(), DType::f32, {p.rows, p.k}, "selftest"));
   std::memset(y.data(), 0xEE, y.bytes());
   TERN_RETURN_IF_ERROR(
-      plan.run(context.stream(), workspace.as<std::byte>(),
+      run_once(context, plan,
                {.codes = {in.codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
                 .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
                 .y = y.view()}));

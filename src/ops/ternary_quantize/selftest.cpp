@@ -7,6 +7,7 @@
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
 #include "ops/ranges.h"
+#include "plan/run_once.h"
 #include "tern/quantize.h"
 
 namespace tern::lab {
@@ -23,10 +24,8 @@ Result<Output> run(const Context& context, const std::string& kernel, const Tern
   const std::int64_t bytes = row_bytes(p.format, p.k), ranges = make_ranges(p.rows, p.k, p.granularity).total;
   Output out{std::vector<std::uint8_t>(static_cast<std::size_t>(p.rows * bytes), 0xEE),
              std::vector<float>(static_cast<std::size_t>(ranges), -1.0F)};
-  TERN_ASSIGN(workspace, Tensor::allocate(context.memory(), DType::u8,
-                                          {static_cast<std::int64_t>(plan.workspace_bytes())}, "selftest"));
   const float given = 0.37F;
-  TERN_RETURN_IF_ERROR(plan.run(context.stream(), workspace.as<std::byte>(),
+  TERN_RETURN_IF_ERROR(run_once(context, plan,
                                 {.x = {x.data(), p.dtype, {p.rows, p.k}},
                                  .codes = {out.codes.data(), code_dtype(p.format), {p.rows, bytes}},
                                  .scales = {out.scales.data(), DType::f32, {ranges}},
