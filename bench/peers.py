@@ -1,0 +1,162 @@
+"""Times Tern, llama.cpp's TQ2_0 and onnxruntime's 2-bit MatMulNBits in turns; scripts/peers runs it."""
+import argparse
+import gc
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+from peers_engine import PeerError, Problem
+from peers_ggml import Ggml
+from peers_onnx import Onnx, probe_onnx
+from peers_plot import svg
+from peers_tern import Library, Tern
+
+SHAPES = [(2560, 2560), (13824, 2560), (2560, 6912), (4096, 14336)]  # N x K: BitNet-2B's layers, and a long K
+TOKENS = [1, 128]  # one token with cold weights, many with warm ones
+LEAST_COLD_BYTES = 600_000_000  # and at least four times the last-level cache, as `tern bench` does
+MEMORY_PARTS = 12  # all engines together hold about seven times the bytes that one rotates over
+
+
+def run_tern(*arguments):
+    try:
+        done = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=False)
+    except OSError as failure:
+        raise PeerError(f"{failure}; scripts/peers builds it") from failure
+    if done.returncode != 0:
+        raise PeerError(f"`{' '.join(arguments)}` failed: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def cold_bytes_of(machine, available_bytes):
+    """How many bytes of weights each engine rotates over, and the notes on it."""
+    last_level = max((cache["bytes"] * cache["count"] for cache in machine["caches"]), default=64 << 20)
+    wanted, possible = max(LEAST_COLD_BYTES, 4 * last_level), available_bytes // MEMORY_PARTS
+    notes = [f"cold: each engine rotates over {min(wanted, possible) / 1e6:.0f} MB of weights"]
+    if possible < wanted:
+        notes.append(f"memory is short: {wanted / 1e6:.0f} MB were wanted")
+    return min(wanted, possible), notes
+
+
+def measure_cell(shape, m, arguments, library, setting, cold_bytes):
+    """All engines on one shape: a record for each engine and number of threads."""
+    n, k = shape
+    problem = Problem(n, k, m, max(2, -(-4 * cold_bytes // (n * k))) if m == 1 else 1)
+    engines = [Tern(library, problem, arguments.threads, "f32"), Tern(library, problem, arguments.threads, "int8"),
+               Ggml(problem, arguments.threads), Onnx(problem, arguments.threads, setting)]
+    rounds = {(engine, threads): [] for engine in engines for threads in arguments.threads}
+    for turn in range(arguments.rounds):
+        for threads in arguments.threads:
+            for engine in engines if turn % 2 == 0 else reversed(engines):
+                rounds[engine, threads].append(engine.median_us(threads, arguments.repetitions))
+    records = []
+    for (engine, threads), times in rounds.items():
+        ours = rounds[engines[0], threads]  # paired: the engines of a round ran within seconds of each other
+        us = statistics.median(times)
+        records.append({
+            "engine": engine.name, "setting": engine.setting, "n": n, "k": k, "m": m,
+            "weights": "cold" if problem.copies > 1 else "warm", "copies": problem.copies, "threads": threads,
+            "median_us": round(us, 2), "rounds_us": [round(t, 2) for t in times], "weight_bytes": engine.weight_bytes,
+            "gb_per_s": round(engine.weight_bytes / us / 1e3, 2), "gops": round(2 * n * k * m / us / 1e3, 1),
+            "error": round(engine.error, 5),
+            "tern_is_faster": round(statistics.median(t / o for t, o in zip(times, ours)), 3)})
+    for engine in engines:
+        engine.close()
+    return records
+
+
+def table(report):
+    """What is printed and kept: a line for each cell and number of threads, an engine's columns side by side."""
+    names = list(dict.fromkeys(record["engine"] for record in report["records"]))
+    lines = []
+    for m in TOKENS:
+        cells = {}
+        for record in report["records"]:
+            if record["m"] == m:
+                cells.setdefault((record["n"], record["k"], record["threads"]), {})[record["engine"]] = record
+        if not cells:
+            continue
+        key, rate = ("gb_per_s", "GB/s of the engine's own packed weights") if m == 1 else ("gops", "GOPS")
+        weights = "cold" if m == 1 else "warm"
+        lines += ["", f"m = {m}, {weights} weights: us, {rate}, how many times as fast Tern f32 is", "",
+                  f"{'N x K':13} {'threads':7}" + "".join(f"  {name:>29}" for name in names)]
+        for (n, k, threads), by_engine in cells.items():
+            lines.append(f"{f'{n} x {k}':13} {threads:7}" + "".join(
+                f"  {r['median_us']:11.1f} {r[key]:9.1f} {r['tern_is_faster']:6.2f}x"
+                for r in (by_engine[name] for name in names)))
+    machine = report["machine"]
+    lines += ["", f"{machine['name']}, {machine['usable_threads']} threads, {machine['date']}; commit "
+              f"{machine['commit']}; {report['rounds']} rounds of {report['repetitions']} samples"]
+    lines += sorted({f"{record['engine']}: {record['setting']}" for record in report["records"]})
+    return "\n".join(lines[1:] + report["notes"]) + "\n"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build/release", help="the build of tern to time")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/results"), help="folder of the results")
+    parser.add_argument("--threads", default="1,2", help="thread counts, as in 1,2")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of all engines on a cell")
+    parser.add_argument("--repetitions", type=int, default=3, help="samples of an engine in a turn")
+    parser.add_argument("--shapes", default=",".join(f"{n}x{k}" for n, k in SHAPES), help="N x K, as in 2560x6912")
+    arguments = parser.parse_args()
+    try:
+        arguments.threads = [int(count) for count in arguments.threads.split(",")]
+        arguments.shapes = [tuple(int(side) for side in shape.split("x")) for shape in arguments.shapes.split(",")]
+        if any(len(shape) != 2 or shape[0] < 1 or shape[1] < 1 or shape[1] % 256 for shape in arguments.shapes):
+            raise ValueError("--shapes are N x K, K a multiple of 256, the block of TQ2_0")
+        if min(*arguments.threads, arguments.rounds, arguments.repetitions) < 1:
+            raise ValueError("--threads, --rounds and --repetitions are at least 1")
+    except ValueError as failure:
+        parser.error(str(failure))
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    started = time.monotonic()
+    command = f"{arguments.build}/bin/tern"
+    available_bytes = run_tern(command, "devices")["devices"][0]["memory_available_bytes"]
+    # The smallest bench: it names the machine as all results do, with the commit and the date.
+    machine = run_tern(command, "bench", "linear", "--shape", "64x64", "--m", "8", "--repetitions", "1")["machine"]
+    del machine["limits"]
+    threads = [count for count in arguments.threads if count <= machine["usable_threads"]] or [1]
+    if threads != arguments.threads:
+        print(f"  threads {threads}: this process may use {machine['usable_threads']}")
+        arguments.threads = threads
+    library = Library(f"{arguments.build}/libtern.so")
+    cold_bytes, notes = cold_bytes_of(machine, available_bytes)
+    settings, tried = {}, {}
+    for m in TOKENS:
+        settings[m], tried[f"m={m}"] = probe_onnx(m)
+        print(f"  onnxruntime, m = {m}: fastest of {len(tried[f'm={m}'])} settings is {settings[m]}", flush=True)
+    records = []
+    cells = [(shape, m) for m in TOKENS for shape in arguments.shapes]
+    for done, (shape, m) in enumerate(cells):
+        passed_s = time.monotonic() - started
+        print(f"  {done + 1} of {len(cells)}: {shape[0]} x {shape[1]}, m = {m} (after {passed_s:.0f} s)", flush=True)
+        records += measure_cell(shape, m, arguments, library, settings[m], cold_bytes)
+        gc.collect()  # the sessions' weights go before the next cell's come
+    report = {"machine": machine, "rounds": arguments.rounds, "repetitions": arguments.repetitions,
+              "cold_bytes": cold_bytes, "notes": notes, "onnxruntime_settings": tried, "records": records}
+    text = table(report)
+    print("\n" + text)
+    name = re.sub(r"[^a-z0-9]+", "-", machine["name"].lower()).strip("-")
+    stem = f"{name}-{machine['usable_threads']}t-{machine['date'][:10]}-peers"
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for ending, content in (("json", json.dumps(report, indent=1) + "\n"), ("txt", text), ("svg", svg(report))):
+        path = arguments.out / f"{stem}.{ending}"
+        path.write_text(content)
+        print("wrote", path)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PeerError as failure:
+        sys.exit(f"peers: {failure}")
+    except MemoryError:
+        sys.exit("peers: not enough memory; close other programs, or give fewer --shapes")
