@@ -3,7 +3,7 @@ from html import escape
 
 COLOURS = {"Tern f32": "#0072b2", "Tern int8": "#56b4e9"}  # told apart also by the colour-blind
 PEER_COLOURS = ["#e69f00", "#009e73", "#cc79a7"]
-BAR, GAP, LEFT, HEIGHT, PANEL = 22, 22, 56, 180, 270  # pixels; PANEL is HEIGHT with title and labels
+BAR, GAP, LEFT, HEIGHT, PANEL = 22, 22, 56, 180, 250  # pixels; PANEL is HEIGHT with title and labels
 
 
 def svg(report):
@@ -11,7 +11,8 @@ def svg(report):
     peers = [engine for engine in engines if engine not in COLOURS]
     colours = COLOURS | dict(zip(peers, PEER_COLOURS))
     panels = sorted({(record["m"], record["weights"]) for record in report["records"]})
-    groups = sorted({(r["threads"], r["n"], r["k"]) for r in report["records"]})
+    groups = dict.fromkeys((r["threads"], r["n"], r["k"]) for r in report["records"])
+    groups = sorted(groups, key=lambda group: group[0])
     group_width = BAR * len(engines) + GAP
     width = LEFT + group_width * len(groups) + 16
     machine = report["machine"]
