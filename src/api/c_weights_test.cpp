@@ -52,7 +52,7 @@ TEST_F(CWeights, AreTheSameFromPartsAndInTheCallersMemory) {
     EXPECT_EQ(info->granularity.kind, TERN_GRANULARITY_ROW);
     EXPECT_EQ(info->bytes, bytes);
     EXPECT_EQ(info->checksum, checksum);
-    EXPECT_STREQ(info->tile, "tile4");
+    EXPECT_STREQ(info->tile, "tile16");
   }
 }
 

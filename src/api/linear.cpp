@@ -71,7 +71,7 @@ const Granularity& PackedWeights::granularity() const {
 }
 std::size_t PackedWeights::bytes() const { return state_ ? state_->bytes : 0; }
 std::uint64_t PackedWeights::checksum() const { return state_ ? state_->checksum : 0; }
-std::string_view PackedWeights::tile() const { return "tile4"; }
+std::string_view PackedWeights::tile() const { return "tile16"; }
 
 Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights, const BitLinearOptions& options) {
   if (weights.empty())

@@ -26,7 +26,7 @@ TEST(PackedWeights, UsesTheBytesItSaidItWould) {
         EXPECT_EQ(own->n(), n);
         EXPECT_EQ(own->k(), k);
         EXPECT_EQ(own->granularity(), granularity);
-        EXPECT_EQ(own->tile(), "tile4");
+        EXPECT_EQ(own->tile(), "tile16");
       }
 }
 

@@ -61,9 +61,23 @@ struct Threads::Pool {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the application's threads' business
+    const std::vector<int> processors = allowed_processors();
     for (int i = 1; i < count; ++i) {
       pthread_t thread{};
-      if (pthread_create(&thread, nullptr, work, this) != 0) break;  // fewer threads: the same results, later
+      pthread_attr_t attributes;
+      pthread_attr_init(&attributes);
+      // A pool as large as the machine has a processor for each: left to itself the system puts two on one at times,
+      // and the job waits for them. The caller's thread stays free to move.
+      if (static_cast<std::size_t>(count) == processors.size()) {
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        CPU_SET(processors[static_cast<std::size_t>(i)], &own);
+        pthread_attr_setaffinity_np(&attributes, sizeof own, &own);
+      }
+      const bool made = pthread_create(&thread, &attributes, work, this) == 0 ||
+                        pthread_create(&thread, nullptr, work, this) == 0;  // the mask may have changed meanwhile
+      pthread_attr_destroy(&attributes);
+      if (!made) break;  // fewer threads: the same results, later
       workers.push_back(thread);
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -107,15 +107,21 @@ bool read_hwloc(Device&) { return false; }
 
 }  // namespace
 
-int usable_threads() {
-  int count = 1;
+std::vector<int> allowed_processors() {
+  std::vector<int> allowed;
   cpu_set_t set;
+  CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0)
-    count = CPU_COUNT(&set);
-  else
-    count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  if (const int quota = cgroup_quota_threads(); quota > 0) count = std::min(count, quota);
-  return std::max(1, count);
+    for (int i = 0; i < CPU_SETSIZE; ++i)
+      if (CPU_ISSET(i, &set)) allowed.push_back(i);
+  return allowed;
+}
+
+int usable_threads() {
+  int threads = static_cast<int>(allowed_processors().size());
+  if (threads == 0) threads = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int quota = cgroup_quota_threads();
+  return std::max(1, quota > 0 ? std::min(threads, quota) : threads);
 }
 
 Device host_topology(std::vector<std::string>& notes) {

@@ -1,6 +1,8 @@
 // Cores, caches, NUMA nodes and memory of the host.
 #pragma once
 
+#include <vector>
+
 #include "tern/device.h"
 
 namespace tern {
@@ -13,5 +15,8 @@ const Device& host_device();
 
 // Threads this process may run at the same time: its affinity mask, and its cgroup's quota rounded up.
 int usable_threads();
+
+// The processors of its affinity mask, by the system's numbers; none when it has more than a mask can say.
+std::vector<int> allowed_processors();
 
 }  // namespace tern

@@ -20,10 +20,11 @@ using TimedRuns = std::function<Result<double>(std::int64_t runs)>;
 TimedRuns wall_clock(std::function<Status(std::int64_t turn)> run);
 
 struct Sampling {
-  int repetitions = 0;          // 0: about 30, at least 5 for a run slower than half a second, within the budget
-  double budget_s = 8;          // no new sample is begun after this; ignored when repetitions are given
-  double min_sample_s = 0.002;  // shorter runs are timed in batches: the clock's own 30 ns must not count
-  bool warm = false;            // an untimed run precedes each sample, to bring back what the limit's pass drove out
+  int repetitions = 0;  // 0: about 30, at least 5 for a run slower than half a second, within the budget
+  double budget_s = 8;  // no new sample is begun after this; ignored when repetitions are given
+  double min_sample_s =
+      0.01;           // shorter runs are timed in batches: neither the clock nor a thread that must wake up counts
+  bool warm = false;  // an untimed run precedes each sample, to bring back what the limit's pass drove out
 };
 
 struct Samples {

@@ -175,11 +175,6 @@ struct Emulated {
   }
   // a*b + c, where a*b is exact (b is -1, 0 or 1): fused or not is the same
   static F mul_add(F a, F b, F c) { return add(mul(a, b), c); }
-  static float sum_lanes(F a) {  // halves folded onto each other
-    for (std::size_t n = kF / 2; n > 0; n /= 2)
-      for (std::size_t i = 0; i < n; ++i) a.v[i] += a.v[i + n];
-    return a.v[0];
-  }
 
   // Products of codes and int8. A holds partial sums that flush() empties before kFlushSteps additions were made.
   static constexpr std::size_t kBytes = 4 * kF;
@@ -205,25 +200,20 @@ struct Emulated {
     });
   }
   template <int kShift>
-  static I flush(I total, A sums) {  // total + (sums >> kShift), neighbours added up first
-    return lanes<I>([&](std::size_t i) {
+  static void flush(A sums, std::int32_t* to) {  // to[i] += sums >> kShift, neighbours added up first, wrapping around
+    for (std::size_t i = 0; i < kF; ++i) {
       const int pair = sums.v[2 * i] + sums.v[2 * i + 1];
-      return static_cast<std::int32_t>(static_cast<std::uint32_t>(total.v[i]) +
-                                       static_cast<std::uint32_t>(pair >> kShift));
-    });
-  }
-  // out[i] += the sum over the lanes of v[i], wrapping around
-  static void add_lanes(const I (&v)[4], std::int32_t* out) {
-    for (int i = 0; i < 4; ++i) {
-      auto sum = static_cast<std::uint32_t>(out[i]);
-      for (const std::int32_t lane : v[i].v) sum += static_cast<std::uint32_t>(lane);
-      out[i] = static_cast<std::int32_t>(sum);
+      to[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(to[i]) + static_cast<std::uint32_t>(pair >> kShift));
     }
   }
-  // The codes of row kRow of kF bytes, minus one, as floats
-  template <int kRow>
-  static F trit_floats(const std::uint8_t* p) {
-    return lanes<F>([&](std::size_t i) { return static_cast<float>(((p[i] >> (2 * kRow)) & 3) - 1); });
+  static U broadcast4(const void* p) {  // four bytes, again and again
+    return lanes<U>([&](std::size_t i) { return static_cast<const std::uint8_t*>(p)[i % 4]; });
+  }
+  // Bits kShift and kShift + 1 of each int32, minus one, as floats
+  template <int kShift>
+  static F trit_floats(U a) {
+    return lanes<F>(
+        [&](std::size_t i) { return static_cast<float>(((a.v[4 * i + kShift / 8] >> (kShift % 8)) & 3) - 1); });
   }
 
  private:

@@ -131,11 +131,6 @@ struct X86Avx2 {
   }  // the second operand, where one is NaN or both 0
   static I round(F v) { return _mm256_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
-  static float sum_lanes(F v) {
-    __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
-    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
-  }
 
   using U = __m256i;
   using A = __m256i;
@@ -148,27 +143,27 @@ struct X86Avx2 {
     return _mm256_and_si256(kShift == 0 ? v : _mm256_srli_epi16(v, kShift), _mm256_set1_epi8(static_cast<char>(mask)));
   }
   static A zero_a() { return _mm256_setzero_si256(); }
-  static A dot(A sums, U codes, U x) {
-    sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(codes, x));
-    asm("" : "+x"(sums));  // keeps the compiler from adding products to each other first, which takes more registers
+  static A dot(A sums, U codes, U x) {  // in assembler, because GCC 12 moves sums about until some do not fit
+    U products;
+    asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(sums), "=&x"(products) : "x"(codes), "x"(x));
     return sums;
   }
   template <int kShift>
-  static I flush(I total, A sums) {
+  static void flush(A sums, std::int32_t* to) {
     const __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
-    return _mm256_add_epi32(total, kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift));
+    auto* totals = reinterpret_cast<__m256i*>(to);
+    _mm256_storeu_si256(
+        totals, _mm256_add_epi32(_mm256_loadu_si256(totals), kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift)));
   }
-  static void add_lanes(const I (&v)[4], std::int32_t* out) {
-    const __m256i all = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
-    auto* to = reinterpret_cast<__m128i*>(out);
-    _mm_storeu_si128(to, _mm_add_epi32(_mm_loadu_si128(to), four));
+  static U broadcast4(const void* p) {  // volatile: loaded again at each use, where a register is dearer
+    U v;
+    asm volatile("vpbroadcastd %1, %0" : "=x"(v) : "m"(*static_cast<const char(*)[4]>(p)));
+    return v;
   }
-  template <int kRow>
-  static F trit_floats(const std::uint8_t* p) {
-    const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  template <int kShift>
+  static F trit_floats(U v) {
     const __m256 table = _mm256_setr_ps(-1.0F, 0.0F, 1.0F, 0.0F, -1.0F, 0.0F, 1.0F, 0.0F);
-    return _mm256_permutevar_ps(table, _mm256_srli_epi32(bytes, 2 * kRow));  // uses the low two bits
+    return _mm256_permutevar_ps(table, _mm256_srli_epi32(v, kShift));  // uses the low two bits
   }
 
  private:

@@ -122,7 +122,6 @@ struct X86Avx512 {
   }  // the second operand, where one is NaN or both 0
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
-  static float sum_lanes(F v) { return _mm512_reduce_add_ps(v); }
 
   using U = __m512i;
   static constexpr std::size_t kBytes = 64;
@@ -132,22 +131,15 @@ struct X86Avx512 {
   static U codes(U v, int mask) {
     return _mm512_and_si512(kShift == 0 ? v : _mm512_srli_epi16(v, kShift), _mm512_set1_epi8(static_cast<char>(mask)));
   }
-  static void add_lanes(const I (&v)[4], std::int32_t* out) {
-    const auto halve = [](I a, I b) {
-      return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-    };
-    const I low = halve(v[0], v[2]), high = halve(v[1], v[3]);  // in each quarter: 0 2 0 2 and 1 3 1 3
-    const I all = halve(low, high);                             // 0 1 2 3
-    const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
-    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    auto* to = reinterpret_cast<__m128i*>(out);
-    _mm_storeu_si128(to, _mm_add_epi32(_mm_loadu_si128(to), four));
+  static U broadcast4(const void* p) {
+    U v;
+    asm volatile("vpbroadcastd %1, %0" : "=v"(v) : "m"(*static_cast<const char(*)[4]>(p)));
+    return v;
   }
-  template <int kRow>
-  static F trit_floats(const std::uint8_t* p) {
-    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  template <int kShift>
+  static F trit_floats(U v) {
     const __m512 table = _mm512_broadcast_f32x4(_mm_setr_ps(-1.0F, 0.0F, 1.0F, 0.0F));
-    return _mm512_permutevar_ps(table, _mm512_srli_epi32(bytes, 2 * kRow));  // uses the low two bits
+    return _mm512_permutevar_ps(table, _mm512_srli_epi32(v, kShift));  // uses the low two bits
   }
 
  private:

@@ -16,8 +16,9 @@ struct X86Avx512Vnni : X86Avx512 {
     return sums;
   }
   template <int kShift>
-  static I flush(I total, A sums) {
-    return _mm512_add_epi32(total, kShift == 0 ? sums : _mm512_srai_epi32(sums, kShift));
+  static void flush(A sums, std::int32_t* to) {
+    _mm512_storeu_si512(to,
+                        _mm512_add_epi32(_mm512_loadu_si512(to), kShift == 0 ? sums : _mm512_srai_epi32(sums, kShift)));
   }
 };
 

@@ -15,8 +15,10 @@ struct X86AvxVnni : X86Avx2 {
     return sums;
   }
   template <int kShift>
-  static I flush(I total, A sums) {
-    return _mm256_add_epi32(total, kShift == 0 ? sums : _mm256_srai_epi32(sums, kShift));
+  static void flush(A sums, std::int32_t* to) {
+    auto* totals = reinterpret_cast<__m256i*>(to);
+    _mm256_storeu_si256(
+        totals, _mm256_add_epi32(_mm256_loadu_si256(totals), kShift == 0 ? sums : _mm256_srai_epi32(sums, kShift)));
   }
 };
 

@@ -104,10 +104,6 @@ struct X86Sse41 {
   static F relu(F v) { return _mm_max_ps(_mm_setzero_ps(), v); }  // the second operand, where one is NaN or both are 0
   static I round(F v) { return _mm_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
-  static float sum_lanes(F v) {
-    const F half = _mm_add_ps(v, _mm_movehl_ps(v, v));
-    return _mm_cvtss_f32(_mm_add_ss(half, _mm_shuffle_ps(half, half, 1)));
-  }
 
   using U = __m128i;
   using A = __m128i;
@@ -126,21 +122,20 @@ struct X86Sse41 {
     return sums;
   }
   template <int kShift>
-  static I flush(I total, A sums) {
+  static void flush(A sums, std::int32_t* to) {
     const __m128i pairs = _mm_madd_epi16(sums, _mm_set1_epi16(1));
-    return _mm_add_epi32(total, kShift == 0 ? pairs : _mm_srai_epi32(pairs, kShift));
+    auto* totals = reinterpret_cast<__m128i*>(to);
+    _mm_storeu_si128(totals,
+                     _mm_add_epi32(_mm_loadu_si128(totals), kShift == 0 ? pairs : _mm_srai_epi32(pairs, kShift)));
   }
-  static void add_lanes(const I (&v)[4], std::int32_t* out) {
-    const __m128i four = _mm_hadd_epi32(_mm_hadd_epi32(v[0], v[1]), _mm_hadd_epi32(v[2], v[3]));
-    auto* to = reinterpret_cast<__m128i*>(out);
-    _mm_storeu_si128(to, _mm_add_epi32(_mm_loadu_si128(to), four));
-  }
-  template <int kRow>
-  static F trit_floats(const std::uint8_t* p) {
+  static U broadcast4(const void* p) {
     std::int32_t four = 0;
     __builtin_memcpy(&four, p, sizeof four);
-    const __m128i codes =
-        _mm_and_si128(_mm_srli_epi32(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)), 2 * kRow), _mm_set1_epi32(3));
+    return _mm_set1_epi32(four);
+  }
+  template <int kShift>
+  static F trit_floats(U v) {
+    const __m128i codes = _mm_and_si128(_mm_srli_epi32(v, kShift), _mm_set1_epi32(3));
     return _mm_cvtepi32_ps(_mm_sub_epi32(codes, _mm_set1_epi32(1)));
   }
 

@@ -45,8 +45,8 @@ Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {
           return;
         }
         params.scales[token] = finite->s;
-        params.sums[token] = table.quantize[source_of(finite->dtype)](finite->x, p.k, finite->s,
-                                                                      params.q + token * params.q_stride, kLineElems);
+        params.sums[token] =
+            table.quantize[source_of(finite->dtype)](finite->x, p.k, finite->s, params.q + token * params.q_stride);
       }
   });
   if (refused) return non_finite_error("activation_quantize", params.x, p.dtype, params.x_stride, p.m, p.k);

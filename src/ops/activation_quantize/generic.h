@@ -54,26 +54,24 @@ struct Loops {
   }
 
   template <int kSource>
-  static std::int32_t quantize(const void* x, std::int64_t elems, float s, std::int8_t* q, std::int64_t line_step) {
-    constexpr std::size_t kStep = 4 * S::kF;  // what one vector of bytes holds; a line is a whole number of them
+  static std::int32_t quantize(const void* x, std::int64_t elems, float s, std::int8_t* q) {
+    constexpr std::size_t kStep = 4 * S::kF;  // what one vector of bytes holds
     const auto n = static_cast<std::size_t>(elems);
     const F by = S::set1(s);
     I sums[4] = {S::zero_i(), S::zero_i(), S::zero_i(), S::zero_i()};
     std::size_t at = 0;
-    std::int8_t* line = q;
     for (; at + kStep <= n; at += kStep) {
       I v[4];
       for (std::size_t i = 0; i < 4; ++i) {
         v[i] = S::round(S::mul(load<kSource>(x, at + i * S::kF), by));  // within [-127, 127], so nothing to clamp
         sums[i] = S::add(sums[i], v[i]);
       }
-      S::store_i8(line + at % kLineElems, S::narrow(v[0], v[1], v[2], v[3]));
-      if ((at + kStep) % kLineElems == 0) line += line_step;
+      S::store_i8(q + at, S::narrow(v[0], v[1], v[2], v[3]));
     }
     std::int32_t sum = S::sum_lanes(S::add(S::add(sums[0], sums[1]), S::add(sums[2], sums[3])));
     for (; at < n; ++at) {
       const auto v = static_cast<std::int32_t>((load1<kSource>(x, at) * s + 12582912.0F) - 12582912.0F);
-      line[at % kLineElems] = static_cast<std::int8_t>(v);
+      q[at] = static_cast<std::int8_t>(v);
       sum += v;
     }
     return sum;

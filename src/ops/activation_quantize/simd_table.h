@@ -8,12 +8,10 @@ namespace tern::activation_quantize {
 
 enum Source : int { kF32, kF16, kBf16, kSources };
 
-inline constexpr std::size_t kLineElems = 64;  // a line of int8
-
 struct SimdTable {
   std::uint32_t (*max_abs_bits[kSources])(const void* x, std::int64_t n);  // as f32; >= 0x7F800000: non-finite
-  // q = clamp(rne(x * s), -128, 127), written in lines of kLineElems, one every `line_step` bytes; returns sum(q).
-  std::int32_t (*quantize[kSources])(const void* x, std::int64_t n, float s, std::int8_t* q, std::int64_t line_step);
+  // q = clamp(rne(x * s), -128, 127); returns sum(q).
+  std::int32_t (*quantize[kSources])(const void* x, std::int64_t n, float s, std::int8_t* q);
 };
 
 }  // namespace tern::activation_quantize

@@ -11,21 +11,24 @@
 namespace tern::linear {
 namespace {
 
-constexpr std::int64_t kUnitRows = 16;    // threads part rows on these: a line of f32 outputs, four tiles
-constexpr std::int64_t kBlockRows = 64;   // rows whose sums are kept at a time
-constexpr std::int64_t kMaxTokens = 129;   // tokens of a block: with kChunkLines of columns they fill 240 KiB of L2
-constexpr std::int64_t kChunkLines = 40;  // columns in lines: 2560, of which two decoded tiles take 20 KiB of L1
-constexpr std::int64_t kTilePair = 2;     // tiles that are decoded together
-static_assert(kMaxFloatLines * kLine * static_cast<std::int64_t>(sizeof(float)) <= kTilePair * kChunkLines * kLine);
+constexpr std::int64_t kBlockRows = 64;            // rows whose sums are kept at a time
+constexpr std::int64_t kMaxTokens = 128;           // tokens of a block
+constexpr std::int64_t kCodesBytes = 20480;        // decoded codes, in L1
 constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
+static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes && kLineColumns == Tile16::kLineColumns);
+static_assert(kBlockRows % (kMaxTiles * kTileRows) == 0);
+static_assert(kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float)) <= kCodesBytes);
 
 struct Shape {
   std::int64_t m = 0;
   bool floats = false;        // activations stay float
-  std::int64_t columns = 0;   // padded columns of a token, the most of all matrices
+  std::int64_t stride = 0;    // of staged tokens, for the matrix with the most columns
   std::int64_t segments = 1;  // the most of all matrices
   bool any_float_sums = false;
 };
+
+// Padded columns, on a line of the cache and one more: tokens a page apart would share its ways.
+std::int64_t token_stride(const Tile16& tile) { return ceil_div(tile.columns(), 64) * 64 + 64; }
 
 // matrix(i) is number i of `count`.
 template <class MatrixAt>
@@ -33,8 +36,8 @@ Shape shape_of(std::int64_t m, std::int64_t k, LinearMath math, std::size_t coun
   Shape s{.m = m, .floats = math == LinearMath::w2_float};
   for (std::size_t i = 0; i < count; ++i) {
     const Granularity& granularity = matrix(i).granularity;
-    const Tile4 tile = Tile4::of(matrix(i).n, k, granularity);
-    s.columns = std::max(s.columns, tile.tile_bytes);
+    const Tile16 tile = Tile16::of(matrix(i).n, k, granularity);
+    s.stride = std::max(s.stride, token_stride(tile));
     s.segments = std::max(s.segments, tile.segments);
     s.any_float_sums = s.any_float_sums || !exact(math, granularity);
   }
@@ -43,23 +46,20 @@ Shape shape_of(std::int64_t m, std::int64_t k, LinearMath math, std::size_t coun
 
 // What a slot works with.
 struct Scratch {
-  std::uint8_t* codes = nullptr;  // two decoded tiles, or a piece of one as floats
+  std::uint8_t* codes = nullptr;  // of decoded tiles, as bytes or as floats
   std::int32_t* sums = nullptr;   // [tokens][kBlockRows]; floats in float modes
   double* totals = nullptr;       // the same, over segments
   float* clean = nullptr;         // a token without its infinities
 };
 
 struct Staged {
-  std::int8_t* bytes = nullptr;  // panels of int8 ...
+  std::int8_t* bytes = nullptr;  // tokens of int8 ...
   float* floats = nullptr;       // ... or of floats
   std::int32_t* sums = nullptr;  // [m][segments]: sum of x, because codes are one too large
   float* scales = nullptr;       // [m]
 };
 
-std::int64_t block_tokens(std::int64_t m) {
-  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(m, kMaxTokens));
-  return ceil_div(ceil_div(m, blocks), kPanelTokens) * kPanelTokens;
-}
+std::int64_t block_tokens(std::int64_t m) { return ceil_div(m, std::max<std::int64_t>(1, ceil_div(m, kMaxTokens))); }
 
 // The same bookings at plan time and at run time.
 struct Memory {
@@ -69,14 +69,14 @@ struct Memory {
   Memory(WorkspaceLedger& ledger, const Shape& s, std::int64_t k, bool saturate, int slots) {
     const auto m = static_cast<std::size_t>(s.m);
     if (s.floats)
-      staged.floats = ledger.book<float>(m * static_cast<std::size_t>(s.columns));
+      staged.floats = ledger.book<float>(m * static_cast<std::size_t>(s.stride));
     else
-      staged.bytes = ledger.book<std::int8_t>(m * static_cast<std::size_t>(s.columns));
+      staged.bytes = ledger.book<std::int8_t>(m * static_cast<std::size_t>(s.stride));
     staged.sums = ledger.book<std::int32_t>(m * static_cast<std::size_t>(s.segments));
     staged.scales = ledger.book<float>(m);
     const auto n = static_cast<std::size_t>(slots);
-    codes_step = s.m > kPanelTokens ? kTilePair * Tile4::kRows * kChunkLines * kLine : 0;
-    sums_step = block_tokens(std::min(s.m, kMaxTokens)) * kBlockRows;
+    codes_step = s.m > kFewTokens ? kCodesBytes : 0;
+    sums_step = std::min(s.m, kMaxTokens) * kBlockRows;
     clean_step = saturate ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(k), 16)) : 0;
     first.codes = ledger.book<std::uint8_t>(n * static_cast<std::size_t>(codes_step));
     first.sums = ledger.book<std::int32_t>(n * static_cast<std::size_t>(sums_step));
@@ -108,10 +108,10 @@ class Driver {
   }
 
  private:
-  [[nodiscard]] const Tile4& tile(std::size_t i) const { return p_.matrices[i].weights->tile; }
+  [[nodiscard]] const Tile16& tile(std::size_t i) const { return p_.matrices[i].weights->tile; }
 
   // False: an activation is not finite.
-  bool stage(const Tile4& shape) {
+  bool stage(const Tile16& shape) {
     std::atomic<bool> finite{true};
     const std::int64_t slots = std::min(p_.m, p_.m * p_.k / (64 * 1024));
     WorkQueue queue(p_.m, 1);
@@ -122,10 +122,7 @@ class Driver {
     return finite;
   }
 
-  bool stage_token(const Tile4& shape, std::int64_t m, float* clean) {
-    const std::int64_t panel = m / kPanelTokens,
-                       tokens = std::min<std::int64_t>(kPanelTokens, p_.m - panel * kPanelTokens);
-    const std::int64_t base = panel * kPanelTokens * shape.tile_bytes, t = m % kPanelTokens;
+  bool stage_token(const Tile16& shape, std::int64_t m, float* clean) {
     const void* x = activation_quantize::element(p_.x, p_.x_dtype, m * p_.x_stride);
     DType dtype = p_.x_dtype;
     float s = 0;
@@ -143,20 +140,19 @@ class Driver {
     for (std::int64_t g = 0; g < shape.segments; ++g) {
       const std::int64_t elems = shape.elems_of(g), first = g * shape.segment_elems;
       const void* from = activation_quantize::element(x, dtype, first);
-      // The segment's lines, of every token of the panel in turn; the last one ends in zeros.
-      const std::int64_t at = base + g * shape.segment_bytes * tokens;
+      const std::int64_t at = m * token_stride(shape) + g * shape.segment_lines * kLineColumns;
+      const std::int64_t padding = shape.lines_of(g) * kLineColumns - elems;  // zeros
       if (floats_) {
-        float* out = memory_.staged.floats + at + t * kFloats;
-        for (std::int64_t i = elems / kFloats; i < shape.bytes_of(g) / kFloats; ++i)
-          std::fill_n(out + i * tokens * kFloats, kFloats, 0.0F);
-        t_.widen[source](from, elems, out, tokens * kFloats);
+        float* out = memory_.staged.floats + at;
+        std::fill_n(out + elems, padding, 0.0F);
+        t_.widen[source](from, elems, out);
         continue;
       }
-      std::int8_t* out = memory_.staged.bytes + at + t * kLine;
-      if (elems % kLine != 0) std::memset(out + elems / kLine * tokens * kLine, 0, kLine);
-      memory_.staged.sums[m * shape.segments + g] =
-          dtype == DType::i8 ? t_.copy(static_cast<const std::int8_t*>(from), elems, out, tokens * kLine)
-                             : t_.tokens.quantize[source](from, elems, s, out, tokens * kLine);
+      std::int8_t* out = memory_.staged.bytes + at;
+      std::fill_n(out + elems, padding, std::int8_t{0});
+      memory_.staged.sums[m * shape.segments + g] = dtype == DType::i8
+                                                        ? t_.copy(static_cast<const std::int8_t*>(from), elems, out)
+                                                        : t_.tokens.quantize[source](from, elems, s, out);
     }
     return true;
   }
@@ -164,15 +160,15 @@ class Driver {
   void multiply(std::size_t begin, std::size_t end) {
     std::int64_t units = 0, n = 0;
     for (std::size_t i = begin; i < end; ++i) {
-      units += ceil_div(p_.matrices[i].spec.n, kUnitRows);
+      units += ceil_div(p_.matrices[i].spec.n, kTileRows);
       n += p_.matrices[i].spec.n;
     }
     const std::int64_t products = n * std::max<std::int64_t>(p_.k, 1) * std::max<std::int64_t>(p_.m / 4, 1);
     const std::int64_t wanted = std::min(units, products / kMinProducts);
     const int slots = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, exec_.threads.count()));
     // Few tokens wait for memory: each thread reads one stretch, the one it packed. Many are work, shared as it comes.
-    const bool few = p_.m <= kPanelTokens;
-    const std::int64_t blocks = few ? slots : ceil_div(units, kBlockRows / kUnitRows);
+    const bool few = p_.m <= kFewTokens;
+    const std::int64_t blocks = few ? slots : ceil_div(units, kBlockRows / kTileRows);
     WorkQueue queue(blocks, 1);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
@@ -196,12 +192,12 @@ class Driver {
   class Rows {
    public:
     Rows(const Driver& driver, std::size_t matrix, std::int64_t first, std::int64_t last)
-        : driver_(driver), matrix_(matrix), row_(first * kUnitRows), last_(last * kUnitRows) {}
+        : driver_(driver), matrix_(matrix), row_(first * kTileRows), last_(last * kTileRows) {}
 
     // The next rows of one matrix, at most `most`; false when there are none.
     bool next(std::int64_t most, Piece& piece) {
       for (; row_ < last_; ++matrix_) {
-        const std::int64_t n = driver_.p_.matrices[matrix_].spec.n, padded = ceil_div(n, kUnitRows) * kUnitRows;
+        const std::int64_t n = driver_.p_.matrices[matrix_].spec.n, padded = ceil_div(n, kTileRows) * kTileRows;
         if (row_ < n) {
           piece = {&driver_.p_.matrices[matrix_], row_, std::min({row_ + most, n, last_})};
           row_ = piece.end == n ? padded : piece.end;
@@ -215,7 +211,7 @@ class Driver {
     // Takes the second half off.
     Rows split() {
       Rows second = *this;
-      const std::int64_t middle = (row_ + last_) / 2 / kUnitRows * kUnitRows;
+      const std::int64_t middle = (row_ + last_) / 2 / kTileRows * kTileRows;
       last_ = second.row_ = middle;
       return second;
     }
@@ -264,18 +260,18 @@ class Driver {
   // Some rows of a matrix with some tokens.
   struct Block {
     const Matrix& matrix;
-    const Tile4& tile;
+    const Tile16& tile;
     std::int64_t row, end;  // rows
     std::int64_t m, tokens;
     Scratch scratch;
-    [[nodiscard]] std::int64_t tiles() const { return ceil_div(end - row, Tile4::kRows); }
+    [[nodiscard]] std::int64_t tiles() const { return ceil_div(end - row, kTileRows); }
   };
 
   // The lines of y that the block will write, on their way while it computes.
   void fetch_y(const Block& b) const {
     const auto bytes = (b.end - b.row) * static_cast<std::int64_t>(size_of(b.matrix.spec.y_dtype));
     for (std::int64_t t = 0; t < b.tokens; ++t)
-      for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(y_at(b, t) + at, 1, 2);
+      for (std::int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(y_at(b, t) + at, 1, 2);
   }
 
   void exact_block(const Block& b) {
@@ -298,7 +294,7 @@ class Driver {
   void begin_sums(const Block& b, std::int64_t g) {
     const std::int64_t segments = b.tile.segments;
     for (std::int64_t t = 0; t < b.tokens; ++t)
-      std::fill_n(b.scratch.sums + t * kBlockRows, b.tiles() * Tile4::kRows,
+      std::fill_n(b.scratch.sums + t * kBlockRows, b.tiles() * kTileRows,
                   segments == 0 ? 0 : -memory_.staged.sums[(b.m + t) * segments + g]);
   }
 
@@ -306,59 +302,69 @@ class Driver {
   void integer_sums(const Block& b, std::int64_t g) {
     begin_sums(b, g);
     if (b.tile.segments == 0) return;
-    const std::uint8_t* w = codes_at(b, g);
-    const std::int64_t lines = b.tile.bytes_of(g) / kLine;
-    if (p_.m <= kPanelTokens) {
+    if (p_.m <= kFewTokens) {
       packed_streams(b, b.tiles(), nullptr, 0, g);
       return;
     }
-    const std::int64_t pieces = ceil_div(lines, kChunkLines);
+    const std::int64_t lines = b.tile.lines_of(g), most = kCodesBytes / (t_.max_tiles * 4 * kLineBytes);
+    const std::int64_t pieces = ceil_div(lines, most);
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const std::int64_t from = lines * piece / pieces, count = lines * (piece + 1) / pieces - from;
-      for (std::int64_t tile = 0; tile < b.tiles(); tile += kTilePair) {
-        const std::int64_t pair = std::min(kTilePair, b.tiles() - tile);
-        const std::int64_t codes_bytes = Tile4::kRows * count * kLine;
-        each_panel(b, g * b.tile.segment_bytes + from * kLine, [&](std::int64_t t, int tokens, std::int64_t column) {
-          const std::int8_t* x = memory_.staged.bytes + column;
-          for (std::int64_t i = 0; i < pair; ++i) {
-            std::uint8_t* codes = b.scratch.codes + i * codes_bytes;
-            std::int32_t* sums = b.scratch.sums + t * kBlockRows + (tile + i) * Tile4::kRows;
-            const std::int64_t next = kPanelTokens * b.tile.tile_bytes;
-            if (t == 0)
-              t_.decode[tokens](w + (tile + i) * b.tile.tile_bytes + from * kLine, kTilePair * b.tile.tile_bytes, codes,
-                                count, x, next, sums, kBlockRows);
-            else
-              t_.decoded[tokens](codes, count, x, next, sums, kBlockRows);
-          }
+      const std::uint8_t* w = codes_at(b, g) + from * kLineBytes;
+      each_tile(b, [&](std::int64_t tile, std::int64_t tiles) {
+        const auto to = static_cast<std::size_t>(tiles - 1);
+        each_panel(b, [&](std::int64_t t, std::int64_t tokens) {
+          const Tokens<std::int8_t> x = staged(memory_.staged.bytes, b, t, g, from);
+          std::int32_t* sums = b.scratch.sums + t * kBlockRows + tile * kTileRows;
+          if (t == 0)
+            t_.decode[to][tokens](w + tile * b.tile.tile_bytes(), b.tile.tile_bytes(), tiles * b.tile.tile_bytes(),
+                                  b.scratch.codes, count, x, sums, kBlockRows);
+          else
+            t_.decoded[to][tokens](b.scratch.codes, count, x, sums, kBlockRows);
         });
-      }
+      });
     }
   }
 
   // Adds the sums of a segment for the first tiles of one block and, beside it, of another.
   void packed_streams(const Block& a, std::int64_t a_tiles, const Block* b, std::int64_t b_tiles, std::int64_t g) {
-    const std::int64_t lines = a.tile.bytes_of(g) / kLine, step = a.tile.tile_bytes;
-    const std::int8_t* x = memory_.staged.bytes + g * a.tile.segment_bytes * p_.m;
+    const std::int64_t lines = a.tile.lines_of(g), step = a.tile.tile_bytes();
+    const Tokens<std::int8_t> x = staged(memory_.staged.bytes, a, 0, g, 0);
     const std::int64_t both = std::min(a_tiles, b_tiles);
     const std::uint8_t* wa = codes_at(a, g);
     const std::uint8_t* wb = b == nullptr ? nullptr : codes_at(*b, g);
     if (both > 0) t_.packed[p_.m]({{wa, wb}, {a.scratch.sums, b->scratch.sums}, both, step}, lines, x, kBlockRows);
     const auto rest = [&](const std::uint8_t* w, std::int32_t* sums, std::int64_t tiles) {
       if (tiles > both)
-        t_.packed[p_.m]({{w + both * step, nullptr}, {sums + both * Tile4::kRows, nullptr}, tiles - both, step}, lines,
-                        x, kBlockRows);
+        t_.packed[p_.m]({{w + both * step, nullptr}, {sums + both * kTileRows, nullptr}, tiles - both, step}, lines, x,
+                        kBlockRows);
     };
     rest(wa, a.scratch.sums, a_tiles);
     if (b != nullptr) rest(wb, b->scratch.sums, b_tiles);
   }
 
-  // f(token of the block, tokens of the panel, where the panel's columns begin that lie at `column` of each token).
+  // f(first token of the block, tokens), for panels as even as they can be.
   template <class F>
-  void each_panel(const Block& b, std::int64_t column, F f) {
-    for (std::int64_t t = 0; t < b.tokens; t += kPanelTokens) {
-      const std::int64_t m = b.m + t, tokens = std::min<std::int64_t>(kPanelTokens, p_.m - m);
-      f(t, static_cast<int>(tokens), m * b.tile.tile_bytes + column * tokens);
+  void each_panel(const Block& b, F f) {
+    const std::int64_t panels = ceil_div(b.tokens, std::int64_t{t_.panel});
+    const std::int64_t size = b.tokens / panels, larger = b.tokens % panels;
+    for (std::int64_t i = 0, t = 0; i < panels; ++i) {
+      const std::int64_t tokens = i < larger ? size + 1 : size;
+      f(t, tokens);
+      t += tokens;
     }
+  }
+  // f(first tile of the block, tiles).
+  template <class F>
+  void each_tile(const Block& b, F f) {
+    for (std::int64_t tile = 0; tile < b.tiles(); tile += t_.max_tiles)
+      f(tile, std::min<std::int64_t>(t_.max_tiles, b.tiles() - tile));
+  }
+  // Tokens of the block from its token t on, columns from a line of segment g on.
+  template <class T>
+  Tokens<T> staged(const T* all, const Block& b, std::int64_t t, std::int64_t g, std::int64_t line) const {
+    const std::int64_t stride = token_stride(b.tile);
+    return {all + (b.m + t) * stride + (g * b.tile.segment_lines + line) * kLineColumns, stride};
   }
 
   // Group scales and float activations: sums of pieces, scaled where a group has its own, added up in f64.
@@ -382,10 +388,9 @@ class Driver {
         add(g, [&](std::int64_t i) { return static_cast<float>(b.scratch.sums[i]); });
         continue;
       }
-      const std::int64_t lines = b.tile.bytes_of(g) / kLine;
-      for (std::int64_t from = 0; from < lines; from += t_.float_lines) {
-        std::fill_n(sums, b.tokens * kBlockRows, 0.0F);
-        float_sums(b, g, from, std::min(t_.float_lines, lines - from), sums);
+      const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / kLineColumns;
+      for (std::int64_t from = 0; from < lines; from += most) {
+        float_sums(b, g, from, std::min(most, lines - from), sums);
         add(g, [&](std::int64_t i) { return sums[i]; });
       }
     }
@@ -398,25 +403,26 @@ class Driver {
   }
 
   void float_sums(const Block& b, std::int64_t g, std::int64_t from, std::int64_t lines, float* sums) {
-    const std::uint8_t* w = codes_at(b, g) + from * kLine;
-    const std::int64_t column = g * b.tile.segment_bytes + from * kLine;
-    if (p_.m <= kPanelTokens) {
-      t_.float_packed[p_.m](w, b.tile.tile_bytes, b.tiles(), lines, memory_.staged.floats + column * p_.m, sums,
-                            kBlockRows);
+    const std::uint8_t* w = codes_at(b, g) + from * kLineBytes;
+    const std::int64_t step = b.tile.tile_bytes();
+    if (p_.m <= kFewTokens) {
+      t_.float_packed[p_.m](w, step, b.tiles(), lines, staged(memory_.staged.floats, b, 0, g, from), sums, kBlockRows);
       return;
     }
     auto* trits = reinterpret_cast<float*>(b.scratch.codes);
-    for (std::int64_t tile = 0; tile < b.tiles(); ++tile) {
-      t_.float_decode(w + tile * b.tile.tile_bytes, lines, trits);
-      each_panel(b, column, [&](std::int64_t t, int tokens, std::int64_t x) {
-        t_.float_decoded[tokens](trits, lines, memory_.staged.floats + x, sums + t * kBlockRows + tile * Tile4::kRows,
-                                 kBlockRows);
+    each_tile(b, [&](std::int64_t tile, std::int64_t tiles) {
+      for (std::int64_t i = 0; i < tiles; ++i)
+        t_.float_decode(w + (tile + i) * step, lines, trits + i * lines * kLineColumns * kTileRows);
+      each_panel(b, [&](std::int64_t t, std::int64_t tokens) {
+        t_.float_decoded[static_cast<std::size_t>(tiles - 1)][tokens](
+            trits, lines, staged(memory_.staged.floats, b, t, g, from), sums + t * kBlockRows + tile * kTileRows,
+            kBlockRows);
       });
-    }
+    });
   }
 
   static const std::uint8_t* codes_at(const Block& b, std::int64_t g) {
-    return b.matrix.weights->codes + b.row / Tile4::kRows * b.tile.tile_bytes + g * b.tile.segment_bytes;
+    return b.matrix.weights->codes + b.row / kTileRows * b.tile.tile_bytes() + g * b.tile.segment_lines * kLineBytes;
   }
   static int out_of(const Block& b) {
     const DType t = b.matrix.spec.y_dtype;

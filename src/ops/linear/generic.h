@@ -1,4 +1,4 @@
-// The loops of linear, once, over any set of vector words. format/tile4.h has the picture of the weights.
+// The loops of linear, once, over any set of vector words. format/tile16.h has the picture of the weights.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,14 @@ struct Loops {
   using I = typename S::I;
   using U = typename S::U;
   using A = typename S::A;
-  using Tokens = activation_quantize::Loops<S>;
+  using Quantize = activation_quantize::Loops<S>;
 
-  static constexpr std::size_t kLineBytes = 64;
-  static constexpr std::size_t kSteps = kLineBytes / S::kBytes;  // vectors of bytes a line holds
-  static constexpr std::size_t kFloatSteps = kLineBytes / 4 / S::kF;
-  // Bytes of a stream fetched ahead. A prototype with two streams had 1 to 4 KiB within its noise (Xeon, model 207).
+  static constexpr std::int64_t kCodesBytes = 4 * kLineBytes;                // of a decoded line
+  static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);  // of rows in a tile
+  // A register tile of 12 sums where there are 16 registers, of 16 where there are 32.
+  static constexpr int kTiles = kVectors == 1 ? 2 : 1;
+  static constexpr int kPanel = kVectors == 1 ? 8 : 12 / kVectors;
+  // Bytes of a stream fetched ahead. 1 to 4 KiB are within the noise of a Xeon (model 207).
   static constexpr std::int64_t kAhead = 4096;
 
   // An address to fetch from, which may lie behind the end of what p points into.
@@ -30,96 +32,105 @@ struct Loops {
     return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(bytes));
   }
 
-  static std::int32_t copy(const std::int8_t* x, std::int64_t elems, std::int8_t* out, std::int64_t line_step) {
+  static std::int32_t copy(const std::int8_t* x, std::int64_t elems, std::int8_t* out) {
     const auto n = static_cast<std::size_t>(elems);
     std::uint8_t ones[S::kBytes];
     for (std::uint8_t& byte : ones) byte = 1;
     const U one = S::load_bytes(ones);
-    I total = S::zero_i();
+    std::int32_t lanes[S::kF] = {};
     std::size_t at = 0;
     while (at + S::kBytes <= n) {
       A sums = S::zero_a();
       for (std::size_t step = 0; step < S::kFlushSteps && at + S::kBytes <= n; ++step, at += S::kBytes) {
         const U v = S::load_bytes(x + at);
-        S::store_bytes(out + static_cast<std::int64_t>(at / kLineBytes) * line_step + at % kLineBytes, v);
+        S::store_bytes(out + at, v);
         sums = S::dot(sums, one, v);
       }
-      total = S::template flush<0>(total, sums);
+      S::template flush<0>(sums, lanes);
     }
-    std::int32_t sum = S::sum_lanes(total);
-    std::int8_t* line = out + static_cast<std::int64_t>(at / kLineBytes) * line_step;
+    std::int32_t sum = S::sum_lanes(S::load_i32(lanes));
     for (; at < n; ++at) {
-      line[at % kLineBytes] = x[at];
+      out[at] = x[at];
       sum += x[at];
     }
     return sum;
   }
 
   template <int kSource>
-  static void widen(const void* x, std::int64_t elems, float* out, std::int64_t line_step) {
+  static void widen(const void* x, std::int64_t elems, float* out) {
     const auto n = static_cast<std::size_t>(elems);
     std::size_t at = 0;
-    const auto place = [&](std::size_t i) {
-      return out + static_cast<std::int64_t>(i / kFloats) * line_step + i % kFloats;
-    };
-    for (; at + S::kF <= n; at += S::kF) S::store(place(at), Tokens::template load<kSource>(x, at));
-    for (; at < n; ++at) *place(at) = Tokens::template load1<kSource>(x, at);
+    for (; at + S::kF <= n; at += S::kF) S::store(out + at, Quantize::template load<kSource>(x, at));
+    for (; at < n; ++at) out[at] = Quantize::template load1<kSource>(x, at);
   }
 
-  // Codes of rows 1 and 3 stay where they are, four times too large: that saves two shifts of five, and their sums are
-  // divided when they are flushed, four times as often.
+  // Few tokens. Codes of the second and last four columns of a line stay where they are, four times too large: that
+  // saves two shifts of three. Their sums are divided when they are flushed, four times as often.
   template <int kTokens, int kStreams>
-  static void tiles_at_once(const std::uint8_t* const (&w)[kStreams], std::int64_t lines, const std::int8_t* x,
+  static void tiles_at_once(const std::uint8_t* const (&w)[kStreams], std::int64_t lines, Tokens<std::int8_t> x,
                             std::int32_t* const (&sums)[kStreams], std::int64_t ld) {
-    constexpr std::int64_t kFlushLines = S::kFlushSteps / 4 / kSteps;
-    I total[kStreams][kTokens][4];
-    for (auto& stream : total)
-      for (auto& token : stream)
-        for (I& t : token) t = S::zero_i();
-    std::int64_t at = 0;  // in bytes of a stream
-    for (std::int64_t line = 0; line < lines; line += kFlushLines) {
-      const std::int64_t count = lines - line < kFlushLines ? lines - line : kFlushLines;
-      A part[kStreams][kTokens][4];
-      for (auto& stream : part)
-        for (auto& token : stream)
-          for (A& a : token) a = S::zero_a();
-      for (std::int64_t i = 0; i < count; ++i, at += kLineBytes, x += kTokens * kLineBytes) {
-        for (int stream = 0; stream < kStreams; ++stream) S::prefetch_l1(behind(w[stream] + at, kAhead));
-        for (std::size_t step = 0; step < kSteps; ++step)
-          for (int stream = 0; stream < kStreams; ++stream) {
-            const U v = S::load_bytes(w[stream] + at + step * S::kBytes);
-            const U code[4] = {S::template codes<0>(v, 0x03), S::template codes<0>(v, 0x0C),
-                               S::template codes<4>(v, 0x03), S::template codes<4>(v, 0x0C)};
-            for (int t = 0; t < kTokens; ++t) {
-              const U xt = S::load_bytes(x + static_cast<std::size_t>(t) * kLineBytes + step * S::kBytes);
-              for (int r = 0; r < 4; ++r) part[stream][t][r] = S::dot(part[stream][t][r], code[r], xt);
-            }
+    constexpr int kAtOnce = kVectors < 2 ? kVectors : 2;
+    constexpr int kSums = kVectors == 1 ? 4 : 2;  // independent ones of a vector
+    constexpr std::int64_t kFlushLines = static_cast<std::int64_t>(S::kFlushSteps) / 4 * kSums / 4;
+    for (int first = 0; first < kVectors; first += kAtOnce)
+      for (std::int64_t line = 0; line < lines; line += kFlushLines) {
+        const std::int64_t end = lines - line < kFlushLines ? lines : line + kFlushLines;
+        A part[kStreams][kAtOnce][kTokens][kSums];
+        for (auto& stream : part)
+          for (auto& vector : stream)
+            for (auto& token : vector)
+              for (A& a : token) a = S::zero_a();
+        for (std::int64_t i = line; i < end; ++i)
+          for (int s = 0; s < kStreams; ++s) {
+            const std::uint8_t* at = w[s] + i * kLineBytes;
+            S::prefetch_l1(behind(at, kAhead));
+            U v[kAtOnce];
+            for (int p = 0; p < kAtOnce; ++p) v[p] = S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes));
+            dot_four<0, 0, 0x03>(part[s], v, x, i);
+            dot_four<1, 0, 0x0C>(part[s], v, x, i);
+            dot_four<2, 4, 0x03>(part[s], v, x, i);
+            dot_four<3, 4, 0x0C>(part[s], v, x, i);
           }
+        for (int s = 0; s < kStreams; ++s)
+          for (int p = 0; p < kAtOnce; ++p)
+            for (int t = 0; t < kTokens; ++t)
+              for (int i = 0; i < kSums; ++i) {
+                std::int32_t* to = sums[s] + t * ld + (first + p) * static_cast<int>(S::kF);
+                if (i % 2 == 0)
+                  S::template flush<0>(part[s][p][t][i], to);
+                else
+                  S::template flush<2>(part[s][p][t][i], to);
+              }
       }
-      for (int stream = 0; stream < kStreams; ++stream)
-        for (int t = 0; t < kTokens; ++t) {
-          I(&to)[4] = total[stream][t];
-          const A(&from)[4] = part[stream][t];
-          to[0] = S::template flush<0>(to[0], from[0]);
-          to[1] = S::template flush<2>(to[1], from[1]);
-          to[2] = S::template flush<0>(to[2], from[2]);
-          to[3] = S::template flush<2>(to[3], from[3]);
-        }
+  }
+  template <int kFour, int kShift, int kMask, int kAtOnce, int kTokens, int kSums>
+  static void dot_four(A (&part)[kAtOnce][kTokens][kSums], const U (&v)[kAtOnce], Tokens<std::int8_t> x,
+                       std::int64_t line) {
+    U code[kAtOnce];
+    for (int p = 0; p < kAtOnce; ++p) code[p] = S::template codes<kShift>(v[p], kMask);
+    for (int t = 0; t < kTokens; ++t) {
+      const U with = S::broadcast4(x.x + t * x.stride + line * kLineColumns + 4 * kFour);
+      for (int p = 0; p < kAtOnce; ++p) {
+        A& sum = part[p][t][kFour % kSums];
+        sum = S::dot(sum, code[p], with);
+      }
     }
-    for (int stream = 0; stream < kStreams; ++stream)
-      for (int t = 0; t < kTokens; ++t) S::add_lanes(total[stream][t], sums[stream] + t * ld);
   }
 
   // One token keeps two tiles in its registers; more of them take the streams in turn.
   template <int kTokens>
-  static void packed(const PackedTiles& tiles, std::int64_t lines, const std::int8_t* x, std::int64_t ld) {
-    for (std::int64_t i = 0; tiles.w[1] == nullptr && i < tiles.count; ++i)
-      tiles_at_once<kTokens, 1>({tiles.w[0] + i * tiles.tile_bytes}, lines, x, {tiles.sums[0] + 4 * i}, ld);
-    for (std::int64_t i = 0; tiles.w[1] != nullptr && i < tiles.count; ++i) {
-      const std::uint8_t* const w[2] = {tiles.w[0] + i * tiles.tile_bytes, tiles.w[1] + i * tiles.tile_bytes};
-      std::int32_t* const sums[2] = {tiles.sums[0] + 4 * i, tiles.sums[1] + 4 * i};
+  static void packed(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld) {
+    for (std::int64_t i = 0; i < tiles.count; ++i) {
+      const std::uint8_t* w[2] = {tiles.w[0] + i * tiles.tile_bytes, nullptr};
+      std::int32_t* sums[2] = {tiles.sums[0] + kTileRows * i, nullptr};
+      if (tiles.w[1] == nullptr) {
+        tiles_at_once<kTokens, 1>({w[0]}, lines, x, {sums[0]}, ld);
+        continue;
+      }
+      w[1] = tiles.w[1] + i * tiles.tile_bytes;
+      sums[1] = tiles.sums[1] + kTileRows * i;
       if constexpr (kTokens == 1) {
-        tiles_at_once<1, 2>(w, lines, x, sums, ld);
+        tiles_at_once<1, 2>({w[0], w[1]}, lines, x, {sums[0], sums[1]}, ld);
       } else {
         tiles_at_once<kTokens, 1>({w[0]}, lines, x, {sums[0]}, ld);
         tiles_at_once<kTokens, 1>({w[1]}, lines, x, {sums[1]}, ld);
@@ -127,139 +138,165 @@ struct Loops {
     }
   }
 
-  // Codes that an earlier panel left, a line of each row in turn; they and two tokens fit the registers.
+  // Where a register tile has its codes from: vector v of four columns of a line. Decoded ones were left by the first
+  // panel, which has them from the weights.
   struct DecodedCodes {
-    static constexpr std::size_t kTokensKept = 2;
     const std::uint8_t* codes;
-    template <int kRow>
-    [[nodiscard]] U row(std::int64_t column, std::size_t at) const {
-      return S::load_bytes(codes + 4 * column + kRow * kLineBytes + at);
-    }
+    std::int64_t tile_bytes;
     void fetch(std::int64_t) const {}
+    template <int kFour>
+    [[nodiscard]] U vector(std::int64_t line, int v) const {
+      return S::load_bytes(codes + v / kVectors * tile_bytes + line * kCodesBytes + kFour * kLineBytes +
+                           v % kVectors * static_cast<int>(S::kBytes));
+    }
   };
-  // Codes decoded here, and left for the panels that follow.
   struct PackedCodes {
-    static constexpr std::size_t kTokensKept = 0;
     const std::uint8_t* w;
-    std::uint8_t* codes;
+    std::int64_t w_tile_bytes;
     std::int64_t next;
-    template <int kRow>
-    [[nodiscard]] U row(std::int64_t column, std::size_t at) const {
-      const U code = S::template codes<2 * kRow>(S::load_bytes(w + column + at), 3);
-      S::store_bytes(codes + 4 * column + kRow * kLineBytes + at, code);
+    std::uint8_t* codes;
+    std::int64_t tile_bytes;
+    void fetch(std::int64_t line) const { S::prefetch_l2(behind(w + line * kLineBytes, next)); }
+    template <int kFour>
+    [[nodiscard]] U vector(std::int64_t line, int v) const {
+      const std::int64_t at = v % kVectors * static_cast<int>(S::kBytes);
+      const U packed = S::load_bytes(w + v / kVectors * w_tile_bytes + line * kLineBytes + at);
+      const U code = S::template codes<2 * kFour>(packed, 3);
+      S::store_bytes(codes + v / kVectors * tile_bytes + line * kCodesBytes + kFour * kLineBytes + at, code);
       return code;
     }
-    void fetch(std::int64_t column) const { S::prefetch_l2(behind(w + column, next)); }
   };
 
-  template <int kTokens>
-  static void decode(const std::uint8_t* w, std::int64_t next_w, std::uint8_t* codes, std::int64_t lines,
-                     const std::int8_t* x, std::int64_t next, std::int32_t* sums, std::int64_t ld) {
-    tile<kTokens>(PackedCodes{w, codes, next_w}, lines, x, next, sums, ld);
+  template <int kTilesNow, int kTokens>
+  static void decode(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t next, std::uint8_t* codes,
+                     std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums, std::int64_t ld) {
+    register_tile<kTilesNow * kVectors, kTokens>(PackedCodes{w, tile_bytes, next, codes, lines * kCodesBytes}, lines, x,
+                                                 sums, ld);
   }
-  template <int kTokens>
-  static void decoded(const std::uint8_t* codes, std::int64_t lines, const std::int8_t* x, std::int64_t next,
-                      std::int32_t* sums, std::int64_t ld) {
-    tile<kTokens>(DecodedCodes{codes}, lines, x, next, sums, ld);
+  template <int kTilesNow, int kTokens>
+  static void decoded(const std::uint8_t* codes, std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums,
+                      std::int64_t ld) {
+    register_tile<kTilesNow * kVectors, kTokens>(DecodedCodes{codes, lines * kCodesBytes}, lines, x, sums, ld);
   }
 
-  // Four rows with the tokens of a panel.
-  template <int kTokens, class Codes>
-  static void tile(Codes codes, std::int64_t lines, const std::int8_t* x, std::int64_t next, std::int32_t* sums,
-                   std::int64_t ld) {
-    constexpr std::int64_t kFlushLines = S::kFlushSteps / kSteps;
-    I total[kTokens][4];
-    for (auto& token : total)
-      for (I& t : token) t = S::zero_i();
+  template <int kRows, int kTokens, class Codes>
+  static void register_tile(Codes codes, std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums,
+                            std::int64_t ld) {
+    constexpr auto kFlushLines = static_cast<std::int64_t>(S::kFlushSteps / 4);
+    const std::int8_t* tokens[kTokens];
+    for (int t = 0; t < kTokens; ++t) tokens[t] = hidden(x.x + t * x.stride);
     for (std::int64_t line = 0; line < lines; line += kFlushLines) {
       const std::int64_t end = lines - line < kFlushLines ? lines : line + kFlushLines;
-      asm volatile("" : : "r"(&total) : "memory");  // in memory: the sums below take all registers
-      A part[4][kTokens];
-      for (auto& row : part)
-        for (A& a : row) a = S::zero_a();
-      for (std::int64_t i = line; i < end; ++i, x += kTokens * kLineBytes) {
-        const std::int64_t column = i * static_cast<std::int64_t>(kLineBytes);
-        codes.fetch(column);
-        for (std::size_t t = 0; t < kTokens; ++t) S::prefetch_l1(behind(x + t * kLineBytes, next));
-        for (std::size_t at = 0; at < kLineBytes; at += S::kBytes) {
-          dot_row<Codes, 0>(part[0], codes, column, at, x);
-          dot_row<Codes, 1>(part[1], codes, column, at, x);
-          dot_row<Codes, 2>(part[2], codes, column, at, x);
-          dot_row<Codes, 3>(part[3], codes, column, at, x);
-        }
+      A part[kTokens][kRows];
+      for (auto& token : part)
+        for (A& a : token) a = S::zero_a();
+      for (std::int64_t i = line; i < end; ++i) {
+        codes.fetch(i);
+        dot_columns<0>(part, codes, i, tokens);
+        dot_columns<1>(part, codes, i, tokens);
+        dot_columns<2>(part, codes, i, tokens);
+        dot_columns<3>(part, codes, i, tokens);
       }
       for (int t = 0; t < kTokens; ++t)
-        for (int r = 0; r < 4; ++r) total[t][r] = S::template flush<0>(total[t][r], part[r][t]);
+        for (int v = 0; v < kRows; ++v) S::template flush<0>(part[t][v], sums + t * ld + v * static_cast<int>(S::kF));
     }
-    for (int t = 0; t < kTokens; ++t) S::add_lanes(total[t], sums + t * ld);
   }
-  template <class Codes, int kRow, int kTokens>
-  static void dot_row(A (&part)[kTokens], const Codes& codes, std::int64_t column, std::size_t at,
-                      const std::int8_t* x) {
-    const U code = codes.template row<kRow>(column, at);
-    const std::int8_t* fresh = hidden(x);
-    for (std::size_t t = 0; t < kTokens; ++t)
-      part[t] = S::dot(part[t], code, S::load_bytes((t < Codes::kTokensKept ? x : fresh) + t * kLineBytes + at));
+  template <int kFour, class Codes, int kTokens, int kRows>
+  static void dot_columns(A (&part)[kTokens][kRows], const Codes& codes, std::int64_t line,
+                          const std::int8_t* const (&tokens)[kTokens]) {
+    U code[kRows];
+    for (int v = 0; v < kRows; ++v) code[v] = codes.template vector<kFour>(line, v);
+    for (int t = 0; t < kTokens; ++t) {
+      const U with = S::broadcast4(tokens[t] + line * kLineColumns + 4 * kFour);
+      for (int v = 0; v < kRows; ++v) part[t][v] = S::dot(part[t][v], code[v], with);
+    }
   }
-
-  // The same pointer, of which the compiler knows nothing: what is loaded through it is an operand from memory in each
-  // row. Twelve sums, two tokens, a code and a product fill sixteen registers.
+  // The same pointer, of which the compiler knows nothing: it stays a register and is not worked out from others.
   template <class T>
   static T* hidden(T* p) {
     asm volatile("" : "+r"(p));
     return p;
   }
 
+  // Floats: a chain for each row, in the order of the columns, whatever the width and the path.
   template <int kTokens>
   static void float_packed(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles, std::int64_t lines,
-                           const float* x, float* sums, std::int64_t ld) {
-    for (std::int64_t tile = 0; tile < tiles; ++tile, w += tile_bytes, sums += 4) {
-      F part[kTokens][4];
-      for (auto& token : part)
-        for (F& f : token) f = S::zero_f();
-      const std::uint8_t* from = w;
-      const float* with = x;
-      for (std::int64_t line = 0; line < lines * 4; ++line, from += kFloats, with += kTokens * kFloats) {
-        if (line % 4 == 0) S::prefetch_l1(behind(from, kAhead));
-        for (std::size_t step = 0; step < kFloatSteps; ++step) {
-          const std::uint8_t* at = from + step * S::kF;
-          const F trits[4] = {S::template trit_floats<0>(at), S::template trit_floats<1>(at),
-                              S::template trit_floats<2>(at), S::template trit_floats<3>(at)};
-          for (int t = 0; t < kTokens; ++t) {
-            const F xt = S::load(with + static_cast<std::size_t>(t) * kFloats + step * S::kF);
-            for (int r = 0; r < 4; ++r) part[t][r] = S::mul_add(xt, trits[r], part[t][r]);
-          }
+                           Tokens<float> x, float* sums, std::int64_t ld) {
+    constexpr int kAtOnce = kTokens == 1 ? 4 : 2;  // chains enough to hide an addition
+    std::int64_t i = 0;
+    for (; i + kAtOnce <= tiles; i += kAtOnce)
+      float_tiles<kTokens, kAtOnce>(w + i * tile_bytes, tile_bytes, lines, x, sums + i * kTileRows, ld);
+    for (; i < tiles; ++i) float_tiles<kTokens, 1>(w + i * tile_bytes, tile_bytes, lines, x, sums + i * kTileRows, ld);
+  }
+  template <int kTokens, int kAtOnce>
+  static void float_tiles(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t lines, Tokens<float> x,
+                          float* sums, std::int64_t ld) {
+    constexpr int kStep = kVectors < 2 ? kVectors : 2;
+    for (int first = 0; first < kVectors; first += kStep) {
+      F part[kAtOnce][kStep][kTokens];
+      for (auto& tile : part)
+        for (auto& vector : tile)
+          for (F& f : vector) f = S::zero_f();
+      for (std::int64_t line = 0; line < lines; ++line) {
+        U v[kAtOnce][kStep];
+        for (int i = 0; i < kAtOnce; ++i) {
+          const std::uint8_t* at = w + i * tile_bytes + line * kLineBytes;
+          S::prefetch_l1(behind(at, kAhead));
+          for (int p = 0; p < kStep; ++p) v[i][p] = S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes));
         }
+        each_column([&]<int kColumn>() {
+          for (int i = 0; i < kAtOnce; ++i)
+            for (int p = 0; p < kStep; ++p) {
+              const F trits = S::template trit_floats<kColumn % 4 * 8 + kColumn / 4 * 2>(v[i][p]);
+              for (int t = 0; t < kTokens; ++t)
+                part[i][p][t] =
+                    S::mul_add(S::set1(x.x[t * x.stride + line * kLineColumns + kColumn]), trits, part[i][p][t]);
+            }
+        });
       }
-      for (int t = 0; t < kTokens; ++t)
-        for (int r = 0; r < 4; ++r) sums[t * ld + r] += S::sum_lanes(part[t][r]);
+      for (int i = 0; i < kAtOnce; ++i)
+        for (int p = 0; p < kStep; ++p)
+          for (int t = 0; t < kTokens; ++t)
+            S::store(sums + t * ld + i * kTileRows + (first + p) * static_cast<int>(S::kF), part[i][p][t]);
     }
   }
+  template <class Body>
+  static void each_column(Body body) {
+    [&]<int... kColumn>(Sequence<kColumn...>) { (body.template operator()<kColumn>(), ...); }
+    (Sequence<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>());
+  }
+  template <int... kNumbers>
+  struct Sequence {};
 
   static void float_decode(const std::uint8_t* w, std::int64_t lines, float* trits) {
-    for (std::int64_t line = 0; line < lines * 4; ++line, w += kFloats, trits += 4 * kFloats)
-      for (std::size_t at = 0; at < kFloats; at += S::kF) {
-        S::store(trits + at, S::template trit_floats<0>(w + at));
-        S::store(trits + kFloats + at, S::template trit_floats<1>(w + at));
-        S::store(trits + 2 * kFloats + at, S::template trit_floats<2>(w + at));
-        S::store(trits + 3 * kFloats + at, S::template trit_floats<3>(w + at));
+    for (std::int64_t line = 0; line < lines; ++line, w += kLineBytes, trits += kLineColumns * kTileRows)
+      for (int p = 0; p < kVectors; ++p) {
+        const U v = S::load_bytes(w + p * static_cast<int>(S::kBytes));
+        each_column([&]<int kColumn>() {
+          S::store(trits + kColumn * kTileRows + p * static_cast<int>(S::kF),
+                   S::template trit_floats<kColumn % 4 * 8 + kColumn / 4 * 2>(v));
+        });
       }
   }
 
-  template <int kTokens>
-  static void float_decoded(const float* trits, std::int64_t lines, const float* x, float* sums, std::int64_t ld) {
-    F part[4][kTokens];
-    for (auto& row : part)
-      for (F& f : row) f = S::zero_f();
-    for (std::int64_t line = 0; line < lines * 4; ++line, trits += 4 * kFloats, x += kTokens * kFloats)
-      for (std::size_t at = 0; at < kFloats; at += S::kF)
-        for (std::size_t r = 0; r < 4; ++r) {
-          const F w = S::load(trits + r * kFloats + at);
-          for (std::size_t t = 0; t < kTokens; ++t)
-            part[r][t] = S::mul_add(S::load(x + t * kFloats + at), w, part[r][t]);
-        }
+  template <int kTilesNow, int kTokens>
+  static void float_decoded(const float* trits, std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld) {
+    constexpr int kRows = kTilesNow * kVectors;
+    const std::int64_t columns = lines * kLineColumns;
+    F part[kTokens][kRows];
+    for (auto& token : part)
+      for (F& f : token) f = S::zero_f();
+    for (std::int64_t k = 0; k < columns; ++k) {
+      F w[kRows];
+      for (int v = 0; v < kRows; ++v)
+        w[v] = S::load(trits + (v / kVectors * columns + k) * kTileRows + v % kVectors * static_cast<int>(S::kF));
+      for (int t = 0; t < kTokens; ++t) {
+        const F with = S::set1(x.x[t * x.stride + k]);
+        for (int v = 0; v < kRows; ++v) part[t][v] = S::mul_add(with, w[v], part[t][v]);
+      }
+    }
     for (int t = 0; t < kTokens; ++t)
-      for (int r = 0; r < 4; ++r) sums[t * ld + r] += S::sum_lanes(part[r][t]);
+      for (int v = 0; v < kRows; ++v) S::store(sums + t * ld + v * static_cast<int>(S::kF), part[t][v]);
   }
 
   template <int kOut>
@@ -313,12 +350,12 @@ struct Loops {
       float t = static_cast<float>(sums[at]);
       if (row.s != 0) t = t / row.s;
       if (row.w_scales != nullptr) t = t * row.w_scales[row.one_w_scale ? 0 : at];
-      if (row.bias != nullptr) t = t + Tokens::template load1<0>(row.bias, at);
+      if (row.bias != nullptr) t = t + Quantize::template load1<0>(row.bias, at);
       if (row.squared_relu) {
         t = t < 0 ? 0.0F : t;
         t = t * t;
       }
-      if (row.residual != nullptr) t = t + Tokens::template load1<kOut>(row.residual, at);
+      if (row.residual != nullptr) t = t + Quantize::template load1<kOut>(row.residual, at);
       store_out1<kOut>(row.y, at, t);
     }
   }
@@ -326,18 +363,30 @@ struct Loops {
   static constexpr SimdTable table() {
     static_assert(static_cast<int>(kOutF16) == activation_quantize::kF16 &&
                   kOutBf16 == static_cast<Out>(activation_quantize::kBf16));
-    return {.tokens = Tokens::table(),
-            .copy = copy,
-            .widen = {widen<0>, widen<1>, widen<2>},
-            .packed = {nullptr, packed<1>, packed<2>, packed<3>},
-            .decode = {nullptr, decode<1>, decode<2>, decode<3>},
-            .decoded = {nullptr, decoded<1>, decoded<2>, decoded<3>},
-            .float_lines = 128 * S::kF / kLineBytes < kMaxFloatLines ? 128 * S::kF / kLineBytes : kMaxFloatLines,
-            .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
-            .float_decode = float_decode,
-            .float_decoded = {nullptr, float_decoded<1>, float_decoded<2>, float_decoded<3>},
-            .epilogue = {epilogue<0, std::int32_t>, epilogue<1, std::int32_t>, epilogue<2, std::int32_t>},
-            .float_epilogue = {epilogue<0, float>, epilogue<1, float>, epilogue<2, float>}};
+    static_assert(kTiles <= kMaxTiles && kPanel <= kMaxPanel);
+    SimdTable table{.tokens = Quantize::table(),
+                    .copy = copy,
+                    .widen = {widen<0>, widen<1>, widen<2>},
+                    .packed = {nullptr, packed<1>, packed<2>, packed<3>},
+                    .max_tiles = kTiles,
+                    .panel = kPanel,
+                    .decode = {},
+                    .decoded = {},
+                    .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
+                    .float_decode = float_decode,
+                    .float_decoded = {},
+                    .epilogue = {epilogue<0, std::int32_t>, epilogue<1, std::int32_t>, epilogue<2, std::int32_t>},
+                    .float_epilogue = {epilogue<0, float>, epilogue<1, float>, epilogue<2, float>}};
+    add_panels<1, kPanel>(table);
+    if constexpr (kTiles == 2) add_panels<2, kPanel>(table);
+    return table;
+  }
+  template <int kTilesNow, int kTokens>
+  static constexpr void add_panels(SimdTable& table) {
+    table.decode[kTilesNow - 1][kTokens] = decode<kTilesNow, kTokens>;
+    table.decoded[kTilesNow - 1][kTokens] = decoded<kTilesNow, kTokens>;
+    table.float_decoded[kTilesNow - 1][kTokens] = float_decoded<kTilesNow, kTokens>;
+    if constexpr (kTokens > 1) add_panels<kTilesNow, kTokens - 1>(table);
   }
 };
 

@@ -1,8 +1,7 @@
-// Tiles canonical i2 weights: 4 x 4 blocks of 2-bit codes are transposed, in parallel over tiles.
+// Tiles canonical i2 weights, in parallel over tiles.
 #include "ops/linear/packed_weights.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 
@@ -17,86 +16,53 @@ namespace {
 
 constexpr std::string_view kWhere = "pack";
 
-// Each byte's four codes as the low bits of four bytes.
-constexpr std::array<std::uint32_t, 256> kSpread = [] {
-  std::array<std::uint32_t, 256> spread{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte)
-    for (std::uint32_t j = 0; j < 4; ++j) spread[byte] |= ((byte >> (2 * j)) & 3U) << (8 * j);
-  return spread;
-}();
-static_assert(kSpread[0b11'10'01'00] == 0x03'02'01'00);
-
-std::int64_t scale_count(const Tile4& tile, const Granularity& granularity, std::int64_t stride) {
+std::int64_t scale_count(const Tile16& tile, const Granularity& granularity, std::int64_t stride) {
   return granularity.kind == Granularity::Kind::tensor ? 1 : std::max<std::int64_t>(tile.segments, 1) * stride;
 }
-std::int64_t scale_stride_of(const Tile4& tile) { return static_cast<std::int64_t>(round_up(tile.n, 16)); }
+std::int64_t scale_stride_of(const Tile16& tile) { return static_cast<std::int64_t>(round_up(tile.n, 16)); }
 
 class Packer {
  public:
-  Packer(const CanonicalWeights& weights, const Tile4& tile, std::uint8_t* out) : w_(weights), tile_(tile), out_(out) {}
+  Packer(const CanonicalWeights& weights, const Tile16& tile, std::uint8_t* out)
+      : w_(weights), tile_(tile), out_(out) {}
 
   // Returns whether every code is a trit.
   bool pack_tile(std::int64_t t) const {
-    std::uint8_t* out = out_ + t * tile_.tile_bytes;
+    std::uint8_t* line = out_ + t * tile_.tile_bytes();
     std::uint32_t bad = 0;
     for (std::int64_t s = 0; s < tile_.segments; ++s) {
       const std::int64_t first = s * tile_.segment_elems, elems = tile_.elems_of(s);
-      std::uint8_t* segment = out + s * tile_.segment_bytes;
-      std::memset(segment, Tile4::kPadding, static_cast<std::size_t>(tile_.bytes_of(s)));
-      if (first % 4 == 0)
-        bad |= pack_columns(t, first, elems, segment);
-      else
-        bad |= pack_odd_columns(t, first, elems, segment);
+      for (std::int64_t at = 0; at < elems; at += Tile16::kLineColumns, line += Tile16::kLineBytes)
+        for (std::int64_t r = 0; r < Tile16::kRows; ++r) {
+          const std::int64_t row = t * Tile16::kRows + r;
+          const std::uint32_t codes =
+              row < w_.n ? codes_of(row, first + at, std::min(elems - at, Tile16::kLineColumns)) : Tile16::kPadding;
+          bad |= codes & (codes >> 1) & 0x55'55'55'55U;
+          const std::uint32_t word = Tile16::transpose(codes);
+          std::memcpy(line + 4 * r, &word, sizeof word);
+        }
     }
     return bad == 0;
   }
 
  private:
-  [[nodiscard]] const std::uint8_t* row(std::int64_t t, std::int64_t r) const {
-    const std::int64_t n = t * Tile4::kRows + r;
-    return n < w_.n ? w_.codes + n * w_.stride_bytes : nullptr;
-  }
-
-  // Columns that begin on a byte: four at a time.
-  std::uint32_t pack_columns(std::int64_t t, std::int64_t first, std::int64_t elems, std::uint8_t* out) const {
-    std::uint32_t bad = 0;
-    const std::int64_t whole = elems / 4;
-    const std::uint8_t* rows[Tile4::kRows];
-    for (std::int64_t r = 0; r < Tile4::kRows; ++r) {
-      const std::uint8_t* p = row(t, r);
-      rows[r] = p == nullptr ? nullptr : p + first / 4;
+  // Up to sixteen codes of a row from a column on, as canonical bytes hold them.
+  [[nodiscard]] std::uint32_t codes_of(std::int64_t row, std::int64_t column, std::int64_t count) const {
+    const std::uint8_t* codes = w_.codes + row * w_.stride_bytes;
+    std::uint32_t word = Tile16::kPadding;
+    if (count == Tile16::kLineColumns && column % 4 == 0) {
+      std::memcpy(&word, codes + column / 4, sizeof word);
+      return word;
     }
-    for (std::int64_t i = 0; i < whole; ++i) {
-      std::uint32_t word = 0;
-      for (int r = 0; r < Tile4::kRows; ++r) {
-        const unsigned byte = rows[r] == nullptr ? Tile4::kPadding : rows[r][i];
-        bad |= byte & (byte >> 1) & 0x55U;
-        word |= kSpread[byte] << (2 * r);
-      }
-      for (int j = 0; j < 4; ++j) out[4 * i + j] = static_cast<std::uint8_t>(word >> (8 * j));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint32_t code = (codes[(column + i) / 4] >> (2 * ((column + i) % 4))) & 3U;
+      word ^= (code ^ 1U) << (2 * i);
     }
-    return bad | pack_odd_columns(t, first + 4 * whole, elems - 4 * whole, out + 4 * whole);
-  }
-
-  // Any columns, one at a time.
-  std::uint32_t pack_odd_columns(std::int64_t t, std::int64_t first, std::int64_t elems, std::uint8_t* out) const {
-    std::uint32_t bad = 0;
-    for (std::int64_t i = 0; i < elems; ++i) {
-      unsigned byte = 0;
-      for (std::int64_t r = 0; r < Tile4::kRows; ++r) {
-        const std::uint8_t* p = row(t, r);
-        const std::int64_t column = first + i;
-        const unsigned code = p == nullptr ? 1U : (p[column / 4] >> (2 * (column % 4))) & 3U;
-        bad |= code == 3 ? 1U : 0U;
-        byte |= code << (2 * r);
-      }
-      out[i] = static_cast<std::uint8_t>(byte);
-    }
-    return bad;
+    return word;
   }
 
   const CanonicalWeights& w_;
-  const Tile4& tile_;
+  const Tile16& tile_;
   std::uint8_t* out_;
 };
 
@@ -120,8 +86,8 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   };
   const std::int64_t limit = std::int64_t{1} << 56;
   if (n > limit || k > limit) return too_large();
-  const Tile4 tile = Tile4::of(n, k, granularity);
-  const auto codes = checked_mul(tile.tiles, tile.tile_bytes);
+  const Tile16 tile = Tile16::of(n, k, granularity);
+  const auto codes = checked_mul(tile.tiles, tile.tile_bytes());
   // Before the scales, of which there are a quarter as many at most: their product cannot overflow then.
   if (!codes || *codes > limit) return too_large();
   const auto scales = checked_mul(scale_count(tile, granularity, scale_stride_of(tile)), std::int64_t{sizeof(float)});
@@ -131,7 +97,7 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
 
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threads& threads,
                                           std::span<std::byte> memory) {
-  const Tile4 tile = Tile4::of(w.n, w.k, w.granularity);
+  const Tile16 tile = Tile16::of(w.n, w.k, w.granularity);
   PackedWeights::State state;
   state.tile = tile;
   state.granularity = w.granularity;

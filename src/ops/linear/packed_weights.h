@@ -2,13 +2,13 @@
 #pragma once
 
 #include "device/threads.h"
-#include "format/tile4.h"
+#include "format/tile16.h"
 #include "tern/linear.h"
 
 namespace tern {
 
 struct PackedWeights::State {
-  Tile4 tile;
+  Tile16 tile;
   Granularity granularity;
   const std::uint8_t* codes = nullptr;  // tile.bytes()
   // One scale for a tensor; else [segments][scale_stride], so that neighbouring rows lie side by side

@@ -10,12 +10,17 @@ namespace tern::linear {
 
 using activation_quantize::kSources;
 
-inline constexpr int kPanelTokens = 3;       // tokens that share a register tile with four rows
-inline constexpr std::int64_t kLine = 64;    // columns of a line of codes or int8
-inline constexpr std::int64_t kFloats = 16;  // columns of a line of staged floats
+// Of format/tile16.h, whose inline functions must not be compiled for an instruction set.
+inline constexpr std::int64_t kTileRows = 16;
+inline constexpr std::int64_t kLineBytes = 64;
+inline constexpr std::int64_t kLineColumns = 16;
 
-// The most lines a call of the float loops takes, whatever the instruction set.
-inline constexpr std::int64_t kMaxFloatLines = 16;
+inline constexpr int kFewTokens = 3;  // as many as use codes while they are decoded, and store none
+inline constexpr int kMaxPanel = 8;   // the most tokens that share a register tile, whatever the instruction set
+inline constexpr int kMaxTiles = 2;   // the most tiles that do
+
+// Columns whose products with floats are added up in one chain, in order; such sums are added up in f64.
+inline constexpr std::int64_t kFloatColumns = 128;
 
 enum Out : int { kOutF32, kOutF16, kOutBf16, kOuts };
 
@@ -39,30 +44,39 @@ struct PackedTiles {
   std::int64_t tile_bytes = 0;
 };
 
-// Activations lie in panels of `tokens` tokens, a line of each token in turn. Sums go to sums[token * ld + row].
+// Tokens beside each other, `stride` elements apart.
+template <class T>
+struct Tokens {
+  const T* x = nullptr;
+  std::int64_t stride = 0;
+};
+
+// Sums go to sums[token * ld + row]. Codes are 0, 1, 2.
 struct SimdTable {
   activation_quantize::SimdTable tokens;
-  // Lines of int8, `line_step` bytes apart; returns their sum.
-  std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out, std::int64_t line_step);
-  // Lines of floats, `line_step` floats apart.
-  void (*widen[kSources])(const void* x, std::int64_t n, float* out, std::int64_t line_step);
+  std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
+  void (*widen[kSources])(const void* x, std::int64_t n, float* out);
 
-  // sums += code * x over `lines` lines; codes are 0, 1, 2. By tokens.
-  void (*packed[kPanelTokens + 1])(const PackedTiles& tiles, std::int64_t lines, const std::int8_t* x, std::int64_t ld);
-  // The same for one tile, whose codes are left as bytes, a line of each row in turn; and the same from these. The next
-  // panel lies `next` bytes further on, the next tile to decode `next_w`.
-  void (*decode[kPanelTokens + 1])(const std::uint8_t* w, std::int64_t next_w, std::uint8_t* codes, std::int64_t lines,
-                                   const std::int8_t* x, std::int64_t next, std::int32_t* sums, std::int64_t ld);
-  void (*decoded[kPanelTokens + 1])(const std::uint8_t* codes, std::int64_t lines, const std::int8_t* x,
-                                    std::int64_t next, std::int32_t* sums, std::int64_t ld);
+  // sums += code * x over `lines` lines. By tokens.
+  void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
+  // The same for a few tiles that lie one behind the other, by tiles less one and tokens, up to `max_tiles` and
+  // `panel`. The codes are left as bytes, 256 a line of a tile; and the same from these. What comes next lies `next`
+  // bytes on.
+  int max_tiles;
+  int panel;
+  void (*decode[kMaxTiles][kMaxPanel + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t next,
+                                           std::uint8_t* codes, std::int64_t lines, Tokens<std::int8_t> x,
+                                           std::int32_t* sums, std::int64_t ld);
+  void (*decoded[kMaxTiles][kMaxPanel + 1])(const std::uint8_t* codes, std::int64_t lines, Tokens<std::int8_t> x,
+                                            std::int32_t* sums, std::int64_t ld);
 
-  // The same with floats, of trits -1, 0, 1: at most float_lines lines a call, so that chains of additions stay short.
-  std::int64_t float_lines;
-  void (*float_packed[kPanelTokens + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles,
-                                         std::int64_t lines, const float* x, float* sums, std::int64_t ld);
+  // sums = trit * x, in f32 and in the order of the columns: at most kFloatColumns of them. Trits are left as floats,
+  // 16 a column of a tile.
+  void (*float_packed[kFewTokens + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles,
+                                       std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld);
   void (*float_decode)(const std::uint8_t* w, std::int64_t lines, float* trits);
-  void (*float_decoded[kPanelTokens + 1])(const float* trits, std::int64_t lines, const float* x, float* sums,
-                                          std::int64_t ld);
+  void (*float_decoded[kMaxTiles][kMaxPanel + 1])(const float* trits, std::int64_t lines, Tokens<float> x, float* sums,
+                                                  std::int64_t ld);
 
   void (*epilogue[kOuts])(const std::int32_t* sums, const EpilogueRow& row);
   void (*float_epilogue[kOuts])(const float* sums, const EpilogueRow& row);

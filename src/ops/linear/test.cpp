@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 
 #include "base/errors.h"
 #include "ops/linear/generic.h"
@@ -16,6 +17,7 @@ using test::describe;
 using test::expect_same;
 using test::expect_within_bound;
 using test::LinearCase;
+using test::LinearResult;
 using test::make_case;
 using test::NamedKernel;
 using test::Random;
@@ -221,11 +223,14 @@ TEST(LinearFloat, WithinTheBound) {
           p.matrices = {{.n = 21, .granularity = g, .y_dtype = m == 4 ? DType::bf16 : DType::f32, .bias = m == 2}};
           const LinearCase c = make_case(p, random);
           const Truth truth = truth_of(c);
+          std::optional<decltype(LinearResult::y)> first;
           for (const NamedKernel& kernel : kernels) {
             const auto got = run_linear(kernel.entry, c);
             ASSERT_TRUE(got.status.ok()) << got.status.error().str();
             expect_within_bound(c, truth, kernel, got);
             if (HasFatalFailure()) return;
+            if (!first) first = got.y;  // all widths add up in the same order
+            ASSERT_EQ(got.y, *first) << kernel.name << ' ' << describe(c);
           }
         }
 }

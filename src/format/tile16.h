@@ -1,0 +1,81 @@
+// The order in which CPU kernels read ternary weights: sixteen rows side by side, so that a vector holds rows and needs
+// no sum over its lanes.
+//
+//     byte 4r + c of a line     7 6 | 5 4 | 3 2 | 1 0
+//     code (trit + 1) of        12+c  8+c   4+c   c       the line's columns, all of row r of the tile
+//
+// A line is 64 bytes: 16 rows with 16 columns. A shift and a mask leave bytes of four neighbouring columns for each
+// row, what the byte products of processors add up. Columns come in segments: one for a whole row, or one per group of
+// scales. Segments are padded to whole lines, rows to whole tiles; padding is code 1, a zero.
+#pragma once
+
+#include <cstdint>
+
+#include "base/checked.h"
+#include "tern/types.h"
+
+namespace tern {
+
+struct Tile16 {
+  static constexpr std::int64_t kRows = 16;
+  static constexpr std::int64_t kLineBytes = 64;
+  static constexpr std::int64_t kLineColumns = 16;
+  static constexpr std::uint32_t kPadding = 0x55'55'55'55;  // of one row in a line
+
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t segment_elems = 0;  // columns of every segment but perhaps the last
+  std::int64_t segments = 0;
+  std::int64_t segment_lines = 0;
+  std::int64_t last_lines = 0;  // of the last segment
+  std::int64_t tile_lines = 0;
+  std::int64_t tiles = 0;
+
+  static Tile16 of(std::int64_t n, std::int64_t k, const Granularity& granularity) {
+    Tile16 t{.n = n, .k = k, .segment_elems = k, .segments = k > 0 ? 1 : 0};
+    if (granularity.kind == Granularity::Kind::group && granularity.group_size < k) {
+      t.segment_elems = granularity.group_size;
+      t.segments = ceil_div(k, t.segment_elems);
+    }
+    t.segment_lines = ceil_div(t.segment_elems, kLineColumns);
+    t.last_lines = k > 0 ? ceil_div(k - (t.segments - 1) * t.segment_elems, kLineColumns) : 0;
+    t.tile_lines = k > 0 ? (t.segments - 1) * t.segment_lines + t.last_lines : 0;
+    t.tiles = ceil_div(n, kRows);
+    return t;
+  }
+
+  [[nodiscard]] std::int64_t tile_bytes() const { return tile_lines * kLineBytes; }
+  [[nodiscard]] std::int64_t bytes() const { return tiles * tile_bytes(); }
+  // Padded columns of a tile, and of the activations that meet it.
+  [[nodiscard]] std::int64_t columns() const { return tile_lines * kLineColumns; }
+  [[nodiscard]] std::int64_t elems_of(std::int64_t segment) const {
+    return segment + 1 < segments ? segment_elems : k - segment * segment_elems;
+  }
+  [[nodiscard]] std::int64_t lines_of(std::int64_t segment) const {
+    return segment + 1 < segments ? segment_lines : last_lines;
+  }
+  [[nodiscard]] int trit(const std::uint8_t* packed, std::int64_t row, std::int64_t kk) const {
+    const std::int64_t column = kk / segment_elems * segment_lines * kLineColumns + kk % segment_elems;
+    const std::uint8_t* line = packed + row / kRows * tile_bytes() + column / kLineColumns * kLineBytes;
+    return ((line[4 * (row % kRows) + column % 4] >> (2 * (column % kLineColumns / 4))) & 3) - 1;
+  }
+  // Whether activations laid out for one shape serve the other.
+  [[nodiscard]] bool same_columns(const Tile16& other) const {
+    return k == other.k && tile_lines == other.tile_lines && segments == other.segments;
+  }
+
+  // One row of a line from its canonical i2 codes and back: 4 x 4 codes transposed.
+  static constexpr std::uint32_t transpose(std::uint32_t codes) {
+    std::uint32_t swap = (codes ^ (codes >> 6)) & 0x00CC'00CCU;
+    codes ^= swap ^ (swap << 6);
+    swap = (codes ^ (codes >> 12)) & 0x0000'F0F0U;
+    return codes ^ swap ^ (swap << 12);
+  }
+};
+
+static_assert(Tile16::transpose(0b00'00'00'10) == 0b00'00'00'10);               // column 0
+static_assert(Tile16::transpose(0b00'00'10'00) == 0b00'00'00'10 << 8);          // column 1 goes to byte 1
+static_assert(Tile16::transpose(0b00'00'00'10 << 8) == 0b00'00'10'00);          // column 4 to bits 2 and 3 of byte 0
+static_assert(Tile16::transpose(0b10'00'00'00 << 16) == 0b00'10'00'00U << 24);  // column 11: byte 3, bits 4 and 5
+
+}  // namespace tern
