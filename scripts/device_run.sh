@@ -13,8 +13,10 @@ mkdir -p "$out"
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(tests selftest quantize linear gemm)
 cores=$(nproc)
-counts=$(for n in 1 2 4 8 16 32 64; do [ "$n" -le "$cores" ] && printf '%s,' "$n"; done)
-counts=${counts%,}
+counts=1
+for n in 2 4 8 16 32 64; do
+  if [ "$n" -le "$cores" ]; then counts+=",$n"; fi
+done
 status=0
 
 # bench NAME ARGUMENTS...: adds a report to OUT/NAME.json and a line for each kernel to the screen.
@@ -29,11 +31,17 @@ report["machine"]["commit"] = pathlib.Path("commit").read_text().strip()
 path = pathlib.Path(sys.argv[2])
 all = json.loads(path.read_text()) if path.exists() else {"machine": report["machine"], "records": []}
 all["records"] += report["records"]
+if "models" in report:
+    all["models"] = all.get("models", []) + report["models"]
 path.write_text(json.dumps(all, indent=1) + "\n")
 for r in report["records"]:
     limit = r.get("limit")
     share = f"{100 * limit['share']:6.1f} % of {limit['name']}" if limit else ""
-    print(f"    {r['kernel']:34} {r['threads']:3} threads {r['median_us']:12.2f} us {share}")
+    shape = f"{r['problem']['rows']}x{r['problem']['cols']}"
+    print(f"    {r['kernel']:34} {shape:12} {r['threads']:3} threads {r['median_us']:12.2f} us {share}")
+for m in report.get("models", []):
+    print(f"    {m['name']}, {m['x_dtype']} in: {m['threads']:3} threads {m['tokens_per_s']:8.1f} tokens/s"
+          f" {100 * m['share']:6.1f} % of {m['limit']}")
 PYTHON
   rm -f "$out/report"
 }
@@ -44,8 +52,11 @@ for part in "${parts[@]}"; do
     tests)
       for program in tests/test_*; do
         [ "$program" = tests/test_slow ] && continue
-        "$program" --gtest_brief=1 >"$out/log" 2>&1 && result=passed || { result=FAILED status=1; }
-        [ "$result" = passed ] || cat "$out/log"
+        result=passed
+        if ! "$program" --gtest_brief=1 >"$out/log" 2>&1; then
+          result=FAILED status=1
+          cat "$out/log"
+        fi
         printf '  %s %s: %s\n' "$result" "${program##*/}" "$(grep -E 'tests? ran|PASSED' "$out/log" | tail -n 1)" |
           tee -a "$out/tests.txt"
         rm -f "$out/log"
@@ -61,7 +72,9 @@ for part in "${parts[@]}"; do
     gemm)
       for shape in 2560x2560 13824x2560 2560x6912; do
         for m in 8 128 512; do
-          bench gemm linear --shape $shape --m $m --warm --threads "1,$cores" --all-kernels
+          for isa in x86_avx512vnni x86_avx_vnni x86_avx2; do
+            bench gemm linear --shape $shape --m $m --warm --threads "1,$cores" --kernel linear.i2.$isa
+          done
         done
       done
       ;;

@@ -1,8 +1,10 @@
 // Drives the loops of an instruction set over matrices: stages the activations, hands rows to threads, blocks for the
 // caches, and applies group scales.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <span>
 
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
@@ -11,12 +13,13 @@
 namespace tern::linear {
 namespace {
 
-constexpr std::int64_t kBlockRows = 64;            // rows whose sums are kept at a time
+constexpr std::int64_t kBlockRows = 128;           // the most rows whose sums are kept at a time
+constexpr std::int64_t kWorkRows = 64;             // rows that are work for a thread, of many tokens
 constexpr std::int64_t kMaxTokens = 128;           // tokens of a block
 constexpr std::int64_t kCodesBytes = 20480;        // decoded codes, in L1
 constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
 static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes && kLineColumns == Tile16::kLineColumns);
-static_assert(kBlockRows % (kMaxTiles * kTileRows) == 0);
+static_assert(kBlockRows % (kMaxStreams * kTileRows) == 0 && kWorkRows % (kMaxTiles * kTileRows) == 0);
 static_assert(kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float)) <= kCodesBytes);
 
 struct Shape {
@@ -168,7 +171,7 @@ class Driver {
     const int slots = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, exec_.threads.count()));
     // Few tokens wait for memory: each thread reads one stretch, the one it packed. Many are work, shared as it comes.
     const bool few = p_.m <= kFewTokens;
-    const std::int64_t blocks = few ? slots : ceil_div(units, kBlockRows / kTileRows);
+    const std::int64_t blocks = few ? slots : ceil_div(units, kWorkRows / kTileRows);
     WorkQueue queue(blocks, 1);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
@@ -178,7 +181,7 @@ class Driver {
           stream_rows(rows, scratch);
           continue;
         }
-        for (Piece piece; rows.next(kBlockRows, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
+        for (Piece piece; rows.next(kWorkRows, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
       }
     });
   }
@@ -208,12 +211,13 @@ class Driver {
       }
       return false;
     }
-    // Takes the second half off.
-    Rows split() {
-      Rows second = *this;
-      const std::int64_t middle = (row_ + last_) / 2 / kTileRows * kTileRows;
-      last_ = second.row_ = middle;
-      return second;
+    // Part i of n, as even as they can be.
+    [[nodiscard]] Rows part(std::int64_t i, std::int64_t n) const {
+      const std::int64_t tiles = (last_ - row_) / kTileRows;
+      Rows some = *this;
+      some.row_ = row_ + tiles * i / n * kTileRows;
+      some.last_ = row_ + tiles * (i + 1) / n * kTileRows;
+      return some;
     }
 
    private:
@@ -222,28 +226,47 @@ class Driver {
     std::int64_t row_, last_;  // counted from the matrix's first row on
   };
 
-  // A stretch as two streams, the halves of it side by side.
-  void stream_rows(Rows first, const Scratch& scratch) {
-    Rows second = first.split();
-    Scratch other = scratch;
-    other.sums += kBlockRows / 2;
-    for (Piece a, b; first.next(kBlockRows / 2, a);) {
-      const bool two = second.next(kBlockRows / 2, b);
-      if (!two || !exact(p_.math, a.matrix->spec.granularity) || !exact(p_.math, b.matrix->spec.granularity)) {
-        block(*a.matrix, a.row, a.end, scratch);
-        if (two) block(*b.matrix, b.row, b.end, scratch);
-        continue;
-      }
-      const Block one_block{*a.matrix, a.matrix->weights->tile, a.row, a.end, 0, p_.m, scratch};
-      const Block other_block{*b.matrix, b.matrix->weights->tile, b.row, b.end, 0, p_.m, other};
-      begin_sums(one_block, 0);
-      begin_sums(other_block, 0);
-      if (one_block.tile.segments > 0)
-        packed_streams(one_block, one_block.tiles(), &other_block, other_block.tiles(), 0);
-      write_exact(one_block);
-      write_exact(other_block);
+  // A stretch as several streams, its parts side by side.
+  void stream_rows(const Rows& all, const Scratch& scratch) {
+    const int streams = t_.streams;
+    Rows parts[kMaxStreams] = {all.part(0, streams), all.part(1, streams), all.part(2, streams), all.part(3, streams)};
+    const std::int64_t most = kBlockRows / streams;
+    while (true) {
+      std::array<Piece, kMaxStreams> pieces;
+      std::size_t count = 0;
+      for (int i = 0; i < streams; ++i)
+        if (parts[i].next(most, pieces[count])) ++count;
+      if (count == 0) return;
+      stream_pieces({pieces.data(), count}, most, scratch);
     }
-    for (Piece b; second.next(kBlockRows, b);) block(*b.matrix, b.row, b.end, scratch);
+  }
+
+  void stream_pieces(std::span<const Piece> pieces, std::int64_t most, const Scratch& scratch) {
+    PackedTiles tiles{.streams = static_cast<int>(pieces.size()), .count = most / kTileRows};
+    for (const Piece& piece : pieces)
+      if (!exact(p_.math, piece.matrix->spec.granularity) || piece.matrix->weights->tile.segments == 0) {
+        for (const Piece& one : pieces) block(*one.matrix, one.row, one.end, scratch);
+        return;
+      }
+    const auto block_of = [&](std::size_t i) {
+      Scratch own = scratch;
+      own.sums += static_cast<std::int64_t>(i) * most;
+      return Block{*pieces[i].matrix, pieces[i].matrix->weights->tile, pieces[i].row, pieces[i].end, 0, p_.m, own};
+    };
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const Block b = block_of(i);
+      begin_sums(b, 0);
+      tiles.w[i] = codes_at(b, 0);
+      tiles.sums[i] = b.scratch.sums;
+      tiles.tile_bytes = b.tile.tile_bytes();
+      tiles.count = std::min(tiles.count, b.tiles());
+    }
+    packed(block_of(0), tiles, 0);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const Block b = block_of(i);
+      packed_tiles(b, tiles.count, 0);
+      write_exact(b);
+    }
   }
 
   void block(const Matrix& matrix, std::int64_t row, std::int64_t end, const Scratch& scratch) {
@@ -303,7 +326,7 @@ class Driver {
     begin_sums(b, g);
     if (b.tile.segments == 0) return;
     if (p_.m <= kFewTokens) {
-      packed_streams(b, b.tiles(), nullptr, 0, g);
+      packed_tiles(b, 0, g);
       return;
     }
     const std::int64_t lines = b.tile.lines_of(g), most = kCodesBytes / (t_.max_tiles * 4 * kLineBytes);
@@ -326,21 +349,19 @@ class Driver {
     }
   }
 
-  // Adds the sums of a segment for the first tiles of one block and, beside it, of another.
-  void packed_streams(const Block& a, std::int64_t a_tiles, const Block* b, std::int64_t b_tiles, std::int64_t g) {
-    const std::int64_t lines = a.tile.lines_of(g), step = a.tile.tile_bytes();
-    const Tokens<std::int8_t> x = staged(memory_.staged.bytes, a, 0, g, 0);
-    const std::int64_t both = std::min(a_tiles, b_tiles);
-    const std::uint8_t* wa = codes_at(a, g);
-    const std::uint8_t* wb = b == nullptr ? nullptr : codes_at(*b, g);
-    if (both > 0) t_.packed[p_.m]({{wa, wb}, {a.scratch.sums, b->scratch.sums}, both, step}, lines, x, kBlockRows);
-    const auto rest = [&](const std::uint8_t* w, std::int32_t* sums, std::int64_t tiles) {
-      if (tiles > both)
-        t_.packed[p_.m]({{w + both * step, nullptr}, {sums + both * kTileRows, nullptr}, tiles - both, step}, lines, x,
-                        kBlockRows);
-    };
-    rest(wa, a.scratch.sums, a_tiles);
-    if (b != nullptr) rest(wb, b->scratch.sums, b_tiles);
+  void packed(const Block& b, const PackedTiles& tiles, std::int64_t g) {
+    t_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, 0, g, 0), kBlockRows);
+  }
+  // Adds the sums of a segment for the block's tiles from one on.
+  void packed_tiles(const Block& b, std::int64_t first, std::int64_t g) {
+    const std::int64_t step = b.tile.tile_bytes();
+    packed(b,
+           {.w = {codes_at(b, g) + first * step},
+            .sums = {b.scratch.sums + first * kTileRows},
+            .streams = 1,
+            .count = b.tiles() - first,
+            .tile_bytes = step},
+           g);
   }
 
   // f(first token of the block, tokens), for panels as even as they can be.

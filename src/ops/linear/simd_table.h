@@ -15,9 +15,10 @@ inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kLineBytes = 64;
 inline constexpr std::int64_t kLineColumns = 16;
 
-inline constexpr int kFewTokens = 3;  // as many as use codes while they are decoded, and store none
-inline constexpr int kMaxPanel = 8;   // the most tokens that share a register tile, whatever the instruction set
-inline constexpr int kMaxTiles = 2;   // the most tiles that do
+inline constexpr int kFewTokens = 3;   // as many as use codes while they are decoded, and store none
+inline constexpr int kMaxStreams = 4;  // the most streams of weights that one token reads
+inline constexpr int kMaxPanel = 8;    // the most tokens that share a register tile, whatever the instruction set
+inline constexpr int kMaxTiles = 2;    // the most tiles that do
 
 // Columns whose products with floats are added up in one chain, in order; such sums are added up in f64.
 inline constexpr std::int64_t kFloatColumns = 128;
@@ -36,10 +37,11 @@ struct EpilogueRow {
   void* y = nullptr;
 };
 
-// Two streams of tiles, read side by side: memory answers two pages faster than one.
+// Streams of tiles, read side by side: memory answers several pages faster than one.
 struct PackedTiles {
-  const std::uint8_t* w[2];  // the second may be null
-  std::int32_t* sums[2];
+  const std::uint8_t* w[kMaxStreams] = {};
+  std::int32_t* sums[kMaxStreams] = {};
+  int streams = 1;
   std::int64_t count = 0;  // tiles of each stream
   std::int64_t tile_bytes = 0;
 };
@@ -57,7 +59,8 @@ struct SimdTable {
   std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
 
-  // sums += code * x over `lines` lines. By tokens.
+  // sums += code * x over `lines` lines. By tokens; one of them takes `streams` streams best.
+  int streams;
   void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
   // The same for a few tiles that lie one behind the other, by tiles less one and tokens, up to `max_tiles` and
   // `panel`. The codes are left as bytes, 256 a line of a tile; and the same from these. What comes next lies `next`
