@@ -32,7 +32,8 @@ class Onnx(Engine):
         b = problem.codes(2, setting.block_size)  # 2 is the zero point where none is given
         scales = np.ones(b.shape[:2], np.float32)
         self.weight_bytes = b.nbytes + scales.nbytes
-        self.constants = {f"{name}{i}": array.copy() for i in range(problem.copies)
+        # Each copy begins with another row: of equal weights onnxruntime packs one and shares it, which no cache misses.
+        self.constants = {f"{name}{i}": np.roll(array, i, axis=0) for i in range(problem.copies)
                           for name, array in (("b", b), ("scales", scales))}
         self.x = problem.x
         self.outputs = [np.full((problem.m, problem.n), np.nan, np.float32) for _ in range(problem.copies)]
@@ -75,6 +76,9 @@ class Onnx(Engine):
     def run(self, threads):
         session, binding = self.sessions[threads]
         session.run_with_iobinding(binding)
+
+    def product(self, i):
+        return np.roll(self.outputs[i], -i, axis=1)
 
     def close(self):
         self.sessions.clear()
