@@ -1,10 +1,14 @@
 // What the machine says of itself, and threads that run every slot once.
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cfenv>
+#include <mutex>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -94,6 +98,34 @@ TEST(Threads, AForkedChildHasAPoolOfItsOwn) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// A pool as large as the machine keeps its threads apart; one that is smaller leaves them to the system.
+TEST(Threads, AFullPoolHasAProcessorForEachWorker) {
+  const std::vector<int> processors = allowed_processors();
+  const auto count = static_cast<int>(processors.size());
+  if (count < 2) GTEST_SKIP() << "one processor only";
+  for (const int threads : {count, count + 1}) {
+    const Threads pool(threads);
+    const pthread_t caller = pthread_self();
+    std::mutex mutex;
+    std::vector<int> own;  // of workers that may run on one processor only
+    std::atomic<int> begun{0};
+    pool.run(threads, [&](int) {
+      ++begun;
+      for (int i = 0; i < 1000 && begun < threads; ++i) usleep(1000);  // so that each thread has one slot
+      cpu_set_t set;
+      if (pthread_equal(pthread_self(), caller) != 0 || sched_getaffinity(0, sizeof set, &set) != 0) return;
+      const std::lock_guard lock(mutex);
+      for (const int processor : processors)
+        if (CPU_COUNT(&set) == 1 && CPU_ISSET(processor, &set)) own.push_back(processor);
+    });
+    std::ranges::sort(own);
+    if (threads == count)
+      EXPECT_EQ(own, std::vector<int>(processors.begin() + 1, processors.end()));
+    else
+      EXPECT_TRUE(own.empty());
+  }
 }
 
 // A process that may start no thread still computes. RLIMIT_NPROC does not bind root, so the child leaves it.

@@ -22,8 +22,8 @@ TimedRuns wall_clock(std::function<Status(std::int64_t turn)> run);
 struct Sampling {
   int repetitions = 0;  // 0: about 30, at least 5 for a run slower than half a second, within the budget
   double budget_s = 8;  // no new sample is begun after this; ignored when repetitions are given
-  double min_sample_s =
-      0.01;           // shorter runs are timed in batches: neither the clock nor a thread that must wake up counts
+  // Shorter runs are timed in batches: neither the clock nor a thread that must wake up counts.
+  double min_sample_s = 0.01;
   bool warm = false;  // an untimed run precedes each sample, to bring back what the limit's pass drove out
 };
 

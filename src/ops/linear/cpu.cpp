@@ -228,7 +228,7 @@ class Driver {
 
   // A stretch as several streams, its parts side by side.
   void stream_rows(const Rows& all, const Scratch& scratch) {
-    const int streams = t_.streams;
+    const int streams = t_.streams;  // parts behind these are not asked for
     Rows parts[kMaxStreams] = {all.part(0, streams), all.part(1, streams), all.part(2, streams), all.part(3, streams)};
     const std::int64_t most = kBlockRows / streams;
     while (true) {
@@ -329,7 +329,7 @@ class Driver {
       packed_tiles(b, 0, g);
       return;
     }
-    const std::int64_t lines = b.tile.lines_of(g), most = kCodesBytes / (t_.max_tiles * 4 * kLineBytes);
+    const std::int64_t lines = b.tile.lines_of(g), most = kCodesBytes / (t_.max_tiles * kDecodedBytes);
     const std::int64_t pieces = ceil_div(lines, most);
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const std::int64_t from = lines * piece / pieces, count = lines * (piece + 1) / pieces - from;

@@ -19,13 +19,12 @@ struct Loops {
   using A = typename S::A;
   using Quantize = activation_quantize::Loops<S>;
 
-  static constexpr std::int64_t kCodesBytes = 4 * kLineBytes;                // of a decoded line
   static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);  // of rows in a tile
   // A register tile of 12 sums where there are 16 registers, of 16 where there are 32.
   static constexpr int kTiles = kVectors == 1 ? 2 : 1;
   static constexpr int kPanel = kVectors == 1 ? 8 : 12 / kVectors;
-  // Streams whose sums fit the registers, and bytes of each fetched ahead. On a Xeon (model 207) one stream reads 75 %
-  // of what memory gives, two 86 %, four 89 %; 1 to 4 KiB ahead are alike.
+  // Streams whose sums fit the registers, and bytes of each fetched ahead. On a Xeon (model 207) one stream reads 76 %
+  // of what memory gives, two 87 %, four 89 %; 1 to 4 KiB ahead are alike.
   static constexpr int kStreams = kVectors == 1 ? 4 : 2;
   static constexpr std::int64_t kAhead = 4096 / kStreams;
 
@@ -150,7 +149,7 @@ struct Loops {
     void fetch(std::int64_t) const {}
     template <int kFour>
     [[nodiscard]] U vector(std::int64_t line, int v) const {
-      return S::load_bytes(codes + v / kVectors * tile_bytes + line * kCodesBytes + kFour * kLineBytes +
+      return S::load_bytes(codes + v / kVectors * tile_bytes + line * kDecodedBytes + kFour * kLineBytes +
                            v % kVectors * static_cast<int>(S::kBytes));
     }
   };
@@ -166,7 +165,7 @@ struct Loops {
       const std::int64_t at = v % kVectors * static_cast<int>(S::kBytes);
       const U packed = S::load_bytes(w + v / kVectors * w_tile_bytes + line * kLineBytes + at);
       const U code = S::template codes<2 * kFour>(packed, 3);
-      S::store_bytes(codes + v / kVectors * tile_bytes + line * kCodesBytes + kFour * kLineBytes + at, code);
+      S::store_bytes(codes + v / kVectors * tile_bytes + line * kDecodedBytes + kFour * kLineBytes + at, code);
       return code;
     }
   };
@@ -174,13 +173,13 @@ struct Loops {
   template <int kTilesNow, int kTokens>
   static void decode(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t next, std::uint8_t* codes,
                      std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums, std::int64_t ld) {
-    register_tile<kTilesNow * kVectors, kTokens>(PackedCodes{w, tile_bytes, next, codes, lines * kCodesBytes}, lines, x,
-                                                 sums, ld);
+    register_tile<kTilesNow * kVectors, kTokens>(PackedCodes{w, tile_bytes, next, codes, lines * kDecodedBytes}, lines,
+                                                 x, sums, ld);
   }
   template <int kTilesNow, int kTokens>
   static void decoded(const std::uint8_t* codes, std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums,
                       std::int64_t ld) {
-    register_tile<kTilesNow * kVectors, kTokens>(DecodedCodes{codes, lines * kCodesBytes}, lines, x, sums, ld);
+    register_tile<kTilesNow * kVectors, kTokens>(DecodedCodes{codes, lines * kDecodedBytes}, lines, x, sums, ld);
   }
 
   template <int kRows, int kTokens, class Codes>

@@ -14,6 +14,7 @@ using activation_quantize::kSources;
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kLineBytes = 64;
 inline constexpr std::int64_t kLineColumns = 16;
+inline constexpr std::int64_t kDecodedBytes = 4 * kLineBytes;  // of a line, a byte a code
 
 inline constexpr int kFewTokens = 3;   // as many as use codes while they are decoded, and store none
 inline constexpr int kMaxStreams = 4;  // the most streams of weights that one token reads
@@ -63,8 +64,8 @@ struct SimdTable {
   int streams;
   void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
   // The same for a few tiles that lie one behind the other, by tiles less one and tokens, up to `max_tiles` and
-  // `panel`. The codes are left as bytes, 256 a line of a tile; and the same from these. What comes next lies `next`
-  // bytes on.
+  // `panel`. The codes are left as bytes, kDecodedBytes a line of a tile; and the same from these. What comes next lies
+  // `next` bytes on.
   int max_tiles;
   int panel;
   void (*decode[kMaxTiles][kMaxPanel + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t next,
