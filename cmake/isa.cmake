@@ -37,6 +37,7 @@ tern_isa(x86_avx2       "x86_64|AMD64"  ${avx2})
 tern_isa(x86_avx_vnni   "x86_64|AMD64"  ${avx2} -mavxvnni)
 tern_isa(x86_avx512     "x86_64|AMD64"  ${avx512})
 tern_isa(x86_avx512vnni "x86_64|AMD64"  ${avx512} -mavx512vnni)
+tern_isa(x86_amx_int8   "x86_64|AMD64"  ${avx512} -mavx512vnni -mamx-tile -mamx-int8)
 
 # build_config.h: what kernels.inc and the rooms ask about this build.
 set(TERN_BUILT_MACROS "")

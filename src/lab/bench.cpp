@@ -66,12 +66,13 @@ Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, cons
 Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const Subject& subject,
                        const Context& context, Limits& limits) {
   const Threads& threads = context.state().threads;
+  const Limit limit = op_case.limit == Limit::int8_peak ? int8_limit(subject.kernel) : op_case.limit;
   const Sampling sampling{
       .repetitions = request.repetitions, .budget_s = request.budget_s, .warm = request.weights == Weights::warm};
   TERN_ASSIGN(samples, sample(
-                           wall_clock(subject.run), [&] { return limits.measure(op_case.limit, threads); }, sampling));
+                           wall_clock(subject.run), [&] { return limits.measure(limit, threads); }, sampling));
   const double gigabytes = static_cast<double>(op_case.bytes) / 1e9;
-  const double work = counts_operations(op_case.limit) ? op_case.operations.value_or(0) / 1e9 : gigabytes;
+  const double work = counts_operations(limit) ? op_case.operations.value_or(0) / 1e9 : gigabytes;
   const Summary summary = summarize(samples, work);
   Record record;
   record.op = request.op;
@@ -87,7 +88,7 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
   record.bytes = op_case.bytes;
   record.gb_per_s = gigabytes / summary.median_s;
   if (op_case.operations) record.gops = *op_case.operations / 1e9 / summary.median_s;
-  record.limit = {std::string(name(op_case.limit)), summary.limit, summary.share};
+  record.limit = {std::string(name(limit)), summary.limit, summary.share};
   record.notes = op_case.notes;
   for (const BaselineCase& baseline : op_case.baselines) {
     auto run = baseline.make(context.threads());

@@ -16,8 +16,11 @@ struct ComputeLoop {
   void (*run)(std::int64_t steps);
 };
 
-// int8 products summed up in int16, and f32 products summed up in f32. Empty where the processor has none we know.
+// int8 products summed up in int16, by fours in int32 (VNNI), by tiles (AMX), and f32 products summed up in f32. Empty
+// where the processor has none we know.
 std::vector<ComputeLoop> int8_loops(Capabilities capabilities);
+std::vector<ComputeLoop> vnni_loops(Capabilities capabilities);
+std::vector<ComputeLoop> amx_loops(Capabilities capabilities);
 std::vector<ComputeLoop> f32_loops(Capabilities capabilities);
 
 }  // namespace tern::lab

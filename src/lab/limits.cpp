@@ -17,10 +17,42 @@ std::string_view name(Limit limit) {
     case Limit::streaming_read: return "streaming read";
     case Limit::non_temporal_write: return "non-temporal write";
     case Limit::int8_peak: return "maddubs+add peak";
+    case Limit::vnni_peak: return "vpdpbusd peak";
+    case Limit::amx_peak: return "tdpbsud peak";
     case Limit::f32_peak: return "fma peak";
   }
   return "unknown";
 }
+
+Limit int8_limit(std::string_view kernel) {
+  if (kernel.find("amx") != kernel.npos) return Limit::amx_peak;
+  return kernel.find("vnni") != kernel.npos ? Limit::vnni_peak : Limit::int8_peak;
+}
+
+namespace {
+
+// Threads take pieces as they come, as kernels do: the pass does not wait for one that was held up.
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+constexpr std::int64_t kComputePieces = 16;  // a thread's
+
+// About ten milliseconds: long enough that the clock of the processor has settled.
+double compute_pass(const ComputeLoop& loop, const Threads& threads) {
+  constexpr double kMilliseconds = 10;
+  const auto seconds = [&](std::int64_t steps) {
+    WorkQueue queue(kComputePieces * threads.count(), 1);
+    const auto start = std::chrono::steady_clock::now();
+    threads.run(threads.count(), [&](int) {
+      for (std::int64_t begin = 0, end = 0; queue.next(begin, end);) loop.run(steps);
+    });
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  constexpr std::int64_t kFew = 1000;
+  const auto steps = static_cast<std::int64_t>(kMilliseconds / 1e3 / std::max(seconds(kFew), 1e-6) * kFew) + 1;
+  const double elapsed = seconds(steps);
+  return static_cast<double>(steps * kComputePieces * threads.count()) * loop.operations / 1e9 / elapsed;
+}
+
+}  // namespace
 
 Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t bytes) {
   if (bytes < kLoopMultipleBytes)
@@ -34,46 +66,41 @@ Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t 
   const Capabilities all = detect_cpu_capabilities();
   limits.read_loops_ = read_loops(all);
   limits.write_loops_ = write_loops(all);
-  limits.int8_loops_ = int8_loops(all);
-  limits.f32_loops_ = f32_loops(all);
+  limits.compute_loops_[Limit::int8_peak] = int8_loops(all);
+  limits.compute_loops_[Limit::vnni_peak] = vnni_loops(all);
+  limits.compute_loops_[Limit::amx_peak] = amx_loops(all);
+  limits.compute_loops_[Limit::f32_peak] = f32_loops(all);
   std::memset(limits.buffer_.data(), 0, limits.buffer_.bytes());  // pages exist before the first pass
   return limits;
 }
 
 double Limits::pass(Limit limit, std::size_t loop, const Threads& threads, Window window) {
-  const auto slots = static_cast<std::size_t>(threads.count());
   const std::size_t units = window.bytes / kLoopMultipleBytes;
+  const std::size_t pieces = std::max<std::size_t>(units * kLoopMultipleBytes / kPieceBytes, 1);
   auto* base = static_cast<std::byte*>(buffer_.data()) + window.offset_bytes;
   if (limit == Limit::non_temporal_write) ++word_;
   std::atomic<std::uint64_t> found{0};
 
   const auto start = std::chrono::steady_clock::now();
-  threads.run(threads.count(), [&](int slot) {
-    const std::size_t begin = units * static_cast<std::size_t>(slot) / slots * kLoopMultipleBytes;
-    const std::size_t end = units * (static_cast<std::size_t>(slot) + 1) / slots * kLoopMultipleBytes;
-    if (limit == Limit::streaming_read)
-      found |= read_loops_[loop].run(base + begin, end - begin);
-    else
-      write_loops_[loop].run(base + begin, end - begin, word_);
+  WorkQueue queue(static_cast<std::int64_t>(pieces), 1);
+  threads.run(threads.count(), [&](int) {
+    std::uint64_t read = 0;
+    for (std::int64_t piece = 0, next = 0; queue.next(piece, next);) {
+      const std::size_t begin = units * static_cast<std::size_t>(piece) / pieces * kLoopMultipleBytes;
+      const std::size_t end = units * static_cast<std::size_t>(next) / pieces * kLoopMultipleBytes;
+      if (limit == Limit::streaming_read)
+        read |= read_loops_[loop].run(base + begin, end - begin);
+      else
+        write_loops_[loop].run(base + begin, end - begin, word_);
+    }
+    found |= read;
   });
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   read_result_ |= found;
   return static_cast<double>(units * kLoopMultipleBytes) / 1e9 / elapsed.count();
 }
 
-// About ten milliseconds: long enough that the clock of the processor has settled.
-double Limits::compute_pass(const ComputeLoop& loop, const Threads& threads) const {
-  constexpr double kOperations = 2e9;  // a thread's
-  const auto steps = static_cast<std::int64_t>(kOperations / loop.operations);
-  const auto start = std::chrono::steady_clock::now();
-  threads.run(threads.count(), [&](int) { loop.run(steps); });
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  return static_cast<double>(steps) * loop.operations * threads.count() / 1e9 / elapsed.count();
-}
-
-const std::vector<ComputeLoop>& Limits::compute_loops(Limit limit) const {
-  return limit == Limit::int8_peak ? int8_loops_ : f32_loops_;
-}
+const std::vector<ComputeLoop>& Limits::compute_loops(Limit limit) const { return compute_loops_.at(limit); }
 
 std::string_view Limits::loop_name(Limit limit, std::size_t loop) const {
   if (counts_operations(limit)) return compute_loops(limit)[loop].name;

@@ -20,11 +20,15 @@ enum class Limit : std::uint8_t {
   streaming_read,      // GB/s of reading memory that no cache holds
   non_temporal_write,  // GB/s of writing memory past the caches
   int8_peak,           // 10^9 operations a second of int8 products summed in int16, from registers
+  vnni_peak,           // the same summed by fours in int32
+  amx_peak,            // the same of whole tiles
   f32_peak,            // the same of fused multiplications and additions in f32
 };
 
 std::string_view name(Limit);  // "streaming read"
-constexpr bool counts_operations(Limit limit) { return limit == Limit::int8_peak || limit == Limit::f32_peak; }
+constexpr bool counts_operations(Limit limit) { return limit >= Limit::int8_peak; }
+// The peak of the instructions that a kernel of int8 products is made of.
+Limit int8_limit(std::string_view kernel);
 
 // The loop that was the fastest for one limit and thread count.
 struct CalibratedLoop {
@@ -58,7 +62,6 @@ class Limits {
     std::size_t bytes = 0;
   };
   double pass(Limit limit, std::size_t loop, const Threads& threads, Window window);
-  [[nodiscard]] double compute_pass(const ComputeLoop& loop, const Threads& threads) const;
   [[nodiscard]] const std::vector<ComputeLoop>& compute_loops(Limit limit) const;
   [[nodiscard]] std::string_view loop_name(Limit limit, std::size_t loop) const;
   std::size_t calibrate(Limit limit, const Threads& threads);
@@ -66,7 +69,7 @@ class Limits {
   Tensor buffer_;
   std::vector<ReadLoop> read_loops_;
   std::vector<WriteLoop> write_loops_;
-  std::vector<ComputeLoop> int8_loops_, f32_loops_;
+  std::map<Limit, std::vector<ComputeLoop>> compute_loops_;
   std::map<std::pair<Limit, int>, std::size_t> fastest_;
   std::vector<CalibratedLoop> calibrated_;
   std::uint64_t word_ = 0;

@@ -13,19 +13,21 @@
 namespace tern::linear {
 namespace {
 
-constexpr std::int64_t kBlockRows = 128;           // the most rows whose sums are kept at a time
-constexpr std::int64_t kWorkRows = 64;             // rows that are work for a thread, of many tokens
-constexpr std::int64_t kMaxTokens = 128;           // tokens of a block
-constexpr std::int64_t kCodesBytes = 20480;        // decoded codes, in L1
+constexpr std::int64_t kBlockRows = 128;  // the most rows whose sums are kept at a time
+constexpr std::int64_t kWorkRows = 64;    // rows that are work for a thread, of many tokens
+constexpr std::int64_t kMaxTokens = 128;  // tokens of a block
+constexpr std::int64_t kPanelLines = kPanelColumns / kLineColumns;
 constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
 static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes && kLineColumns == Tile16::kLineColumns);
 static_assert(kBlockRows % (kMaxStreams * kTileRows) == 0 && kWorkRows % (kMaxTiles * kTileRows) == 0);
-static_assert(kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float)) <= kCodesBytes);
+// Trits of a float mode are decoded as far as one chain goes.
+constexpr auto kTritsBytes = kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float));
 
 struct Shape {
   std::int64_t m = 0;
   bool floats = false;        // activations stay float
-  std::int64_t stride = 0;    // of staged tokens, for the matrix with the most columns
+  bool panels = false;        // activations are staged as tiles
+  std::int64_t stride = 0;    // of staged tokens or panels, for the matrix with the most columns
   std::int64_t segments = 1;  // the most of all matrices
   bool any_float_sums = false;
 };
@@ -33,14 +35,22 @@ struct Shape {
 // Padded columns, on a line of the cache and one more: tokens a page apart would share its ways.
 std::int64_t token_stride(const Tile16& tile) { return ceil_div(tile.columns(), 64) * 64 + 64; }
 
+// The same as tiles: of a segment, and of a panel.
+std::int64_t segment_tiles(const Tile16& tile) { return ceil_div(tile.segment_lines, kPanelLines); }
+std::int64_t panel_stride(const Tile16& tile) {
+  return ((tile.segments - 1) * segment_tiles(tile) + ceil_div(tile.last_lines, kPanelLines)) * kPanelBytes;
+}
+
 // matrix(i) is number i of `count`.
 template <class MatrixAt>
-Shape shape_of(std::int64_t m, std::int64_t k, LinearMath math, std::size_t count, MatrixAt matrix) {
+Shape shape_of(const SimdTable& table, std::int64_t m, std::int64_t k, LinearMath math, std::size_t count,
+               MatrixAt matrix) {
   Shape s{.m = m, .floats = math == LinearMath::w2_float};
+  s.panels = table.begin != nullptr && !s.floats && m > kFewTokens;
   for (std::size_t i = 0; i < count; ++i) {
     const Granularity& granularity = matrix(i).granularity;
     const Tile16 tile = Tile16::of(matrix(i).n, k, granularity);
-    s.stride = std::max(s.stride, token_stride(tile));
+    s.stride = std::max(s.stride, s.panels ? panel_stride(tile) : token_stride(tile));
     s.segments = std::max(s.segments, tile.segments);
     s.any_float_sums = s.any_float_sums || !exact(math, granularity);
   }
@@ -53,6 +63,7 @@ struct Scratch {
   std::int32_t* sums = nullptr;   // [tokens][kBlockRows]; floats in float modes
   double* totals = nullptr;       // the same, over segments
   float* clean = nullptr;         // a token without its infinities
+  std::int8_t* row = nullptr;     // a token on its way to a panel
 };
 
 struct Staged {
@@ -62,40 +73,50 @@ struct Staged {
   float* scales = nullptr;       // [m]
 };
 
-std::int64_t block_tokens(std::int64_t m) { return ceil_div(m, std::max<std::int64_t>(1, ceil_div(m, kMaxTokens))); }
+// Whole panels, as even as they can be.
+std::int64_t block_tokens(std::int64_t m) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(m, kMaxTokens));
+  return ceil_div(ceil_div(m, blocks), kPanelTokens) * kPanelTokens;
+}
 
 // The same bookings at plan time and at run time.
 struct Memory {
   Staged staged;
   Scratch first;  // of slot 0
-  std::int64_t codes_step = 0, sums_step = 0, clean_step = 0;
-  Memory(WorkspaceLedger& ledger, const Shape& s, std::int64_t k, bool saturate, int slots) {
+  std::int64_t codes_step = 0, sums_step = 0, clean_step = 0, row_step = 0;
+  Memory(WorkspaceLedger& ledger, const SimdTable& table, const Shape& s, std::int64_t k, bool saturate, int slots) {
     const auto m = static_cast<std::size_t>(s.m);
     if (s.floats)
       staged.floats = ledger.book<float>(m * static_cast<std::size_t>(s.stride));
     else
-      staged.bytes = ledger.book<std::int8_t>(m * static_cast<std::size_t>(s.stride));
+      staged.bytes = ledger.book<std::int8_t>((s.panels ? ceil_div(m, std::size_t{kPanelTokens}) : m) *
+                                              static_cast<std::size_t>(s.stride));
     staged.sums = ledger.book<std::int32_t>(m * static_cast<std::size_t>(s.segments));
     staged.scales = ledger.book<float>(m);
     const auto n = static_cast<std::size_t>(slots);
-    codes_step = s.m > kFewTokens ? kCodesBytes : 0;
+    codes_step = s.m > kFewTokens ? std::max(table.codes_bytes, kTritsBytes) : 0;
     sums_step = std::min(s.m, kMaxTokens) * kBlockRows;
     clean_step = saturate ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(k), 16)) : 0;
+    row_step = s.panels ? ceil_div(k, kPanelColumns) * kPanelColumns : 0;
     first.codes = ledger.book<std::uint8_t>(n * static_cast<std::size_t>(codes_step));
     first.sums = ledger.book<std::int32_t>(n * static_cast<std::size_t>(sums_step));
     first.totals = s.any_float_sums ? ledger.book<double>(n * static_cast<std::size_t>(sums_step)) : nullptr;
     first.clean = ledger.book<float>(n * static_cast<std::size_t>(clean_step));
+    first.row = ledger.book<std::int8_t>(n * static_cast<std::size_t>(row_step));
   }
   [[nodiscard]] Scratch of(int slot) const {
-    return {first.codes + slot * codes_step, first.sums + slot * sums_step,
-            first.totals == nullptr ? nullptr : first.totals + slot * sums_step, first.clean + slot * clean_step};
+    return {.codes = first.codes + slot * codes_step,
+            .sums = first.sums + slot * sums_step,
+            .totals = first.totals == nullptr ? nullptr : first.totals + slot * sums_step,
+            .clean = first.clean + slot * clean_step,
+            .row = first.row + slot * row_step};
   }
 };
 
 class Driver {
  public:
-  Driver(const SimdTable& table, const Params& params, const Exec& exec, const Memory& memory)
-      : t_(table), p_(params), exec_(exec), memory_(memory), floats_(params.math == LinearMath::w2_float) {}
+  Driver(const SimdTable& table, const Params& params, const Exec& exec, const Shape& shape, const Memory& memory)
+      : t_(table), p_(params), exec_(exec), memory_(memory), floats_(shape.floats), panels_(shape.panels) {}
 
   // Matrices with the same columns share the staged activations.
   Status run() {
@@ -120,17 +141,17 @@ class Driver {
     WorkQueue queue(p_.m, 1);
     exec_.threads.run(static_cast<int>(std::clamp<std::int64_t>(slots, 1, exec_.threads.count())), [&](int slot) {
       for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
-        if (!stage_token(shape, begin, memory_.of(slot).clean)) finite = false;
+        if (!stage_token(shape, begin, memory_.of(slot))) finite = false;
     });
     return finite;
   }
 
-  bool stage_token(const Tile16& shape, std::int64_t m, float* clean) {
+  bool stage_token(const Tile16& shape, std::int64_t m, const Scratch& scratch) {
     const void* x = activation_quantize::element(p_.x, p_.x_dtype, m * p_.x_stride);
     DType dtype = p_.x_dtype;
     float s = 0;
     if (dtype != DType::i8) {
-      const auto token = activation_quantize::finite_token(t_.tokens, x, dtype, p_.k, p_.non_finite, clean);
+      const auto token = activation_quantize::finite_token(t_.tokens, x, dtype, p_.k, p_.non_finite, scratch.clean);
       if (!token) return false;
       x = token->x;
       dtype = token->dtype;
@@ -144,20 +165,28 @@ class Driver {
       const std::int64_t elems = shape.elems_of(g), first = g * shape.segment_elems;
       const void* from = activation_quantize::element(x, dtype, first);
       const std::int64_t at = m * token_stride(shape) + g * shape.segment_lines * kLineColumns;
-      const std::int64_t padding = shape.lines_of(g) * kLineColumns - elems;  // zeros
+      const std::int64_t padded = shape.lines_of(g) * kLineColumns;  // with zeros
       if (floats_) {
         float* out = memory_.staged.floats + at;
-        std::fill_n(out + elems, padding, 0.0F);
+        std::fill(out + elems, out + padded, 0.0F);
         t_.widen[source](from, elems, out);
         continue;
       }
-      std::int8_t* out = memory_.staged.bytes + at;
-      std::fill_n(out + elems, padding, std::int8_t{0});
+      std::int8_t* out = panels_ ? scratch.row : memory_.staged.bytes + at;
+      std::fill(out + elems, out + (panels_ ? ceil_div(elems, kPanelColumns) * kPanelColumns : padded), std::int8_t{0});
       memory_.staged.sums[m * shape.segments + g] = dtype == DType::i8
                                                         ? t_.copy(static_cast<const std::int8_t*>(from), elems, out)
                                                         : t_.tokens.quantize[source](from, elems, s, out);
+      if (panels_) to_panel(shape, m, g, elems, out);
     }
     return true;
+  }
+
+  void to_panel(const Tile16& shape, std::int64_t m, std::int64_t g, std::int64_t elems, const std::int8_t* row) {
+    std::int8_t* out = memory_.staged.bytes + m / kPanelTokens * panel_stride(shape) +
+                       g * segment_tiles(shape) * kPanelBytes + m % kPanelTokens * kPanelColumns;
+    for (std::int64_t at = 0; at < elems; at += kPanelColumns, out += kPanelBytes)
+      std::memcpy(out, row + at, static_cast<std::size_t>(kPanelColumns));
   }
 
   void multiply(std::size_t begin, std::size_t end) {
@@ -175,6 +204,7 @@ class Driver {
     WorkQueue queue(blocks, 1);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
+      if (panels_) t_.begin(p_.m);
       for (std::int64_t i = 0, next = 0; queue.next(i, next);) {
         Rows rows(*this, begin, units * i / blocks, units * (i + 1) / blocks);
         if (few) {
@@ -183,6 +213,7 @@ class Driver {
         }
         for (Piece piece; rows.next(kWorkRows, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
       }
+      if (panels_) t_.end();
     });
   }
 
@@ -329,28 +360,25 @@ class Driver {
       packed_tiles(b, 0, g);
       return;
     }
-    const std::int64_t lines = b.tile.lines_of(g), most = kCodesBytes / (t_.max_tiles * kDecodedBytes);
-    const std::int64_t pieces = ceil_div(lines, most);
-    for (std::int64_t piece = 0; piece < pieces; ++piece) {
-      const std::int64_t from = lines * piece / pieces, count = lines * (piece + 1) / pieces - from;
-      const std::uint8_t* w = codes_at(b, g) + from * kLineBytes;
-      each_tile(b, [&](std::int64_t tile, std::int64_t tiles) {
-        const auto to = static_cast<std::size_t>(tiles - 1);
-        each_panel(b, [&](std::int64_t t, std::int64_t tokens) {
-          const Tokens<std::int8_t> x = staged(memory_.staged.bytes, b, t, g, from);
-          std::int32_t* sums = b.scratch.sums + t * kBlockRows + tile * kTileRows;
-          if (t == 0)
-            t_.decode[to][tokens](w + tile * b.tile.tile_bytes(), b.tile.tile_bytes(), tiles * b.tile.tile_bytes(),
-                                  b.scratch.codes, count, x, sums, kBlockRows);
-          else
-            t_.decoded[to][tokens](b.scratch.codes, count, x, sums, kBlockRows);
-        });
+    const std::int64_t lines = b.tile.lines_of(g), most = t_.codes_bytes / (t_.max_tiles * kDecodedBytes);
+    const std::int64_t pieces = ceil_div(lines, most),
+                       step = ceil_div(ceil_div(lines, pieces), kPanelLines) * kPanelLines;
+    for (std::int64_t from = 0; from < lines; from += step)
+      each_tile(b, [&](std::int64_t tile, int tiles) {
+        t_.many({.w = codes_at(b, g) + from * kLineBytes + tile * b.tile.tile_bytes(),
+                 .tile_bytes = b.tile.tile_bytes(),
+                 .tiles = tiles,
+                 .lines = std::min(step, lines - from),
+                 .x = panels_ ? panels(b, g, from) : staged(memory_.staged.bytes, b, g, from),
+                 .tokens = b.tokens,
+                 .codes = b.scratch.codes,
+                 .sums = b.scratch.sums + tile * kTileRows,
+                 .ld = kBlockRows});
       });
-    }
   }
 
   void packed(const Block& b, const PackedTiles& tiles, std::int64_t g) {
-    t_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, 0, g, 0), kBlockRows);
+    t_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, g, 0), kBlockRows);
   }
   // Adds the sums of a segment for the block's tiles from one on.
   void packed_tiles(const Block& b, std::int64_t first, std::int64_t g) {
@@ -364,28 +392,22 @@ class Driver {
            g);
   }
 
-  // f(first token of the block, tokens), for panels as even as they can be.
-  template <class F>
-  void each_panel(const Block& b, F f) {
-    const std::int64_t panels = ceil_div(b.tokens, std::int64_t{t_.panel});
-    const std::int64_t size = b.tokens / panels, larger = b.tokens % panels;
-    for (std::int64_t i = 0, t = 0; i < panels; ++i) {
-      const std::int64_t tokens = i < larger ? size + 1 : size;
-      f(t, tokens);
-      t += tokens;
-    }
-  }
   // f(first tile of the block, tiles).
   template <class F>
   void each_tile(const Block& b, F f) {
     for (std::int64_t tile = 0; tile < b.tiles(); tile += t_.max_tiles)
-      f(tile, std::min<std::int64_t>(t_.max_tiles, b.tiles() - tile));
+      f(tile, static_cast<int>(std::min<std::int64_t>(t_.max_tiles, b.tiles() - tile)));
   }
-  // Tokens of the block from its token t on, columns from a line of segment g on.
+  // Tokens of the block, columns from a line of segment g on.
   template <class T>
-  Tokens<T> staged(const T* all, const Block& b, std::int64_t t, std::int64_t g, std::int64_t line) const {
+  Tokens<T> staged(const T* all, const Block& b, std::int64_t g, std::int64_t line) const {
     const std::int64_t stride = token_stride(b.tile);
-    return {all + (b.m + t) * stride + (g * b.tile.segment_lines + line) * kLineColumns, stride};
+    return {all + b.m * stride + (g * b.tile.segment_lines + line) * kLineColumns, stride};
+  }
+
+  [[nodiscard]] Tokens<std::int8_t> panels(const Block& b, std::int64_t g, std::int64_t line) const {
+    const std::int64_t stride = panel_stride(b.tile), tiles = g * segment_tiles(b.tile) + line / kPanelLines;
+    return {memory_.staged.bytes + b.m / kPanelTokens * stride + tiles * kPanelBytes, stride};
   }
 
   // Group scales and float activations: sums of pieces, scaled where a group has its own, added up in f64.
@@ -427,18 +449,19 @@ class Driver {
     const std::uint8_t* w = codes_at(b, g) + from * kLineBytes;
     const std::int64_t step = b.tile.tile_bytes();
     if (p_.m <= kFewTokens) {
-      t_.float_packed[p_.m](w, step, b.tiles(), lines, staged(memory_.staged.floats, b, 0, g, from), sums, kBlockRows);
+      t_.float_packed[p_.m](w, step, b.tiles(), lines, staged(memory_.staged.floats, b, g, from), sums, kBlockRows);
       return;
     }
-    auto* trits = reinterpret_cast<float*>(b.scratch.codes);
-    each_tile(b, [&](std::int64_t tile, std::int64_t tiles) {
-      for (std::int64_t i = 0; i < tiles; ++i)
-        t_.float_decode(w + (tile + i) * step, lines, trits + i * lines * kLineColumns * kTileRows);
-      each_panel(b, [&](std::int64_t t, std::int64_t tokens) {
-        t_.float_decoded[static_cast<std::size_t>(tiles - 1)][tokens](
-            trits, lines, staged(memory_.staged.floats, b, t, g, from), sums + t * kBlockRows + tile * kTileRows,
-            kBlockRows);
-      });
+    each_tile(b, [&](std::int64_t tile, int tiles) {
+      t_.float_many({.w = w + tile * step,
+                     .tile_bytes = step,
+                     .tiles = tiles,
+                     .lines = lines,
+                     .x = staged(memory_.staged.floats, b, g, from),
+                     .tokens = b.tokens,
+                     .codes = b.scratch.codes,
+                     .sums = sums + tile * kTileRows,
+                     .ld = kBlockRows});
     });
   }
 
@@ -473,24 +496,25 @@ class Driver {
   const Params& p_;
   const Exec& exec_;
   const Memory& memory_;
-  bool floats_;
+  bool floats_, panels_;
 };
 
 }  // namespace
 
-std::size_t cpu_workspace(const SimdTable&, const Linear::Problem& p, int threads) {
+std::size_t cpu_workspace(const SimdTable& table, const Linear::Problem& p, int threads) {
   WorkspaceLedger ledger(nullptr);
-  const Shape shape = shape_of(p.m_max, p.k, p.math, p.matrices.size(), [&](std::size_t i) { return p.matrices[i]; });
-  const Memory memory(ledger, shape, p.k, p.non_finite == NonFinite::saturate, threads);
+  const Shape shape =
+      shape_of(table, p.m_max, p.k, p.math, p.matrices.size(), [&](std::size_t i) { return p.matrices[i]; });
+  const Memory memory(ledger, table, shape, p.k, p.non_finite == NonFinite::saturate, threads);
   return ledger.bytes();
 }
 
 Status cpu_run(const SimdTable& table, const Params& p, const Exec& exec) {
   // The plan's m_max sized the workspace; this run's m books no more.
   WorkspaceLedger ledger(exec.workspace.data());
-  const Shape shape = shape_of(p.m, p.k, p.math, p.count, [&](std::size_t i) { return p.matrices[i].spec; });
-  const Memory memory(ledger, shape, p.k, p.non_finite == NonFinite::saturate, exec.threads.count());
-  return Driver(table, p, exec, memory).run();
+  const Shape shape = shape_of(table, p.m, p.k, p.math, p.count, [&](std::size_t i) { return p.matrices[i].spec; });
+  const Memory memory(ledger, table, shape, p.k, p.non_finite == NonFinite::saturate, exec.threads.count());
+  return Driver(table, p, exec, shape, memory).run();
 }
 
 }  // namespace tern::linear

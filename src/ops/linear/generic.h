@@ -27,6 +27,7 @@ struct Loops {
   // of what memory gives, two 87 %, four 89 %; 1 to 4 KiB ahead are alike.
   static constexpr int kStreams = kVectors == 1 ? 4 : 2;
   static constexpr std::int64_t kAhead = 4096 / kStreams;
+  static constexpr std::int64_t kCodesBytes = 20480;  // of decoded codes, in L1
 
   // An address to fetch from, which may lie behind the end of what p points into.
   static const void* behind(const void* p, std::int64_t bytes) {
@@ -156,7 +157,7 @@ struct Loops {
   struct PackedCodes {
     const std::uint8_t* w;
     std::int64_t w_tile_bytes;
-    std::int64_t next;
+    std::int64_t next;  // what comes after these tiles lies so many bytes on
     std::uint8_t* codes;
     std::int64_t tile_bytes;
     void fetch(std::int64_t line) const { S::prefetch_l2(behind(w + line * kLineBytes, next)); }
@@ -170,16 +171,42 @@ struct Loops {
     }
   };
 
-  template <int kTilesNow, int kTokens>
-  static void decode(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t next, std::uint8_t* codes,
-                     std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums, std::int64_t ld) {
-    register_tile<kTilesNow * kVectors, kTokens>(PackedCodes{w, tile_bytes, next, codes, lines * kDecodedBytes}, lines,
-                                                 x, sums, ld);
+  using Many = ManyTokens<std::int8_t, std::int32_t>;
+  static void many(const Many& p) {
+    if (p.tiles == 1)
+      many_tiles<1>(p);
+    else
+      many_tiles<kTiles>(p);
   }
-  template <int kTilesNow, int kTokens>
-  static void decoded(const std::uint8_t* codes, std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums,
-                      std::int64_t ld) {
-    register_tile<kTilesNow * kVectors, kTokens>(DecodedCodes{codes, lines * kDecodedBytes}, lines, x, sums, ld);
+  template <int kTilesNow>
+  static void many_tiles(const Many& p) {
+    const std::int64_t tile_bytes = p.lines * kDecodedBytes;
+    each_panel<kPanel>(p.tokens, [&]<int kTokens>(std::int64_t t) {
+      const Tokens<std::int8_t> x{p.x.x + t * p.x.stride, p.x.stride};
+      if (t == 0)
+        register_tile<kTilesNow * kVectors, kTokens>(
+            PackedCodes{p.w, p.tile_bytes, kTilesNow * p.tile_bytes, p.codes, tile_bytes}, p.lines, x, p.sums, p.ld);
+      else
+        register_tile<kTilesNow * kVectors, kTokens>(DecodedCodes{p.codes, tile_bytes}, p.lines, x, p.sums + t * p.ld,
+                                                     p.ld);
+    });
+  }
+
+  // f<tokens>(first token), for panels of at most kMost, as even as they can be.
+  template <int kMost, class Body>
+  static void each_panel(std::int64_t tokens, Body body) {
+    const std::int64_t panels = (tokens + kMost - 1) / kMost;
+    const std::int64_t size = tokens / panels, larger = tokens % panels;
+    for (std::int64_t i = 0, t = 0; i < panels; ++i) {
+      const std::int64_t now = i < larger ? size + 1 : size;
+      with_tokens<kMost>(now, [&]<int kTokens>() { body.template operator()<kTokens>(t); });
+      t += now;
+    }
+  }
+  template <int kTokens, class Body>
+  static void with_tokens(std::int64_t tokens, Body body) {
+    if (tokens == kTokens) return body.template operator()<kTokens>();
+    if constexpr (kTokens > 1) with_tokens<kTokens - 1>(tokens, body);
   }
 
   template <int kRows, int kTokens, class Codes>
@@ -282,6 +309,21 @@ struct Loops {
       }
   }
 
+  static void float_many(const ManyTokens<float, float>& p) {
+    if (p.tiles == 1)
+      float_many_tiles<1>(p);
+    else
+      float_many_tiles<kTiles>(p);
+  }
+  template <int kTilesNow>
+  static void float_many_tiles(const ManyTokens<float, float>& p) {
+    auto* trits = reinterpret_cast<float*>(p.codes);
+    for (int i = 0; i < kTilesNow; ++i)
+      float_decode(p.w + i * p.tile_bytes, p.lines, trits + i * p.lines * kLineColumns * kTileRows);
+    each_panel<kPanel>(p.tokens, [&]<int kTokens>(std::int64_t t) {
+      float_decoded<kTilesNow, kTokens>(trits, p.lines, {p.x.x + t * p.x.stride, p.x.stride}, p.sums + t * p.ld, p.ld);
+    });
+  }
   template <int kTilesNow, int kTokens>
   static void float_decoded(const float* trits, std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld) {
     constexpr int kRows = kTilesNow * kVectors;
@@ -366,31 +408,21 @@ struct Loops {
   static constexpr SimdTable table() {
     static_assert(static_cast<int>(kOutF16) == activation_quantize::kF16 &&
                   kOutBf16 == static_cast<Out>(activation_quantize::kBf16));
-    static_assert(kTiles <= kMaxTiles && kPanel <= kMaxPanel && kStreams <= kMaxStreams);
-    SimdTable table{.tokens = Quantize::table(),
-                    .copy = copy,
-                    .widen = {widen<0>, widen<1>, widen<2>},
-                    .streams = kStreams,
-                    .packed = {nullptr, packed<1>, packed<2>, packed<3>},
-                    .max_tiles = kTiles,
-                    .panel = kPanel,
-                    .decode = {},
-                    .decoded = {},
-                    .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
-                    .float_decode = float_decode,
-                    .float_decoded = {},
-                    .epilogue = {epilogue<0, std::int32_t>, epilogue<1, std::int32_t>, epilogue<2, std::int32_t>},
-                    .float_epilogue = {epilogue<0, float>, epilogue<1, float>, epilogue<2, float>}};
-    add_panels<1, kPanel>(table);
-    if constexpr (kTiles == 2) add_panels<2, kPanel>(table);
-    return table;
-  }
-  template <int kTilesNow, int kTokens>
-  static constexpr void add_panels(SimdTable& table) {
-    table.decode[kTilesNow - 1][kTokens] = decode<kTilesNow, kTokens>;
-    table.decoded[kTilesNow - 1][kTokens] = decoded<kTilesNow, kTokens>;
-    table.float_decoded[kTilesNow - 1][kTokens] = float_decoded<kTilesNow, kTokens>;
-    if constexpr (kTokens > 1) add_panels<kTilesNow, kTokens - 1>(table);
+    static_assert(kTiles <= kMaxTiles && kStreams <= kMaxStreams);
+    return {.tokens = Quantize::table(),
+            .copy = copy,
+            .widen = {widen<0>, widen<1>, widen<2>},
+            .streams = kStreams,
+            .packed = {nullptr, packed<1>, packed<2>, packed<3>},
+            .max_tiles = kTiles,
+            .codes_bytes = kCodesBytes,
+            .begin = nullptr,
+            .end = nullptr,
+            .many = many,
+            .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
+            .float_many = float_many,
+            .epilogue = {epilogue<0, std::int32_t>, epilogue<1, std::int32_t>, epilogue<2, std::int32_t>},
+            .float_epilogue = {epilogue<0, float>, epilogue<1, float>, epilogue<2, float>}};
   }
 };
 

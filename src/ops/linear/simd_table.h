@@ -1,4 +1,4 @@
-// What an instruction set gives to linear: staging of activations, inner products over tiles of four rows, epilogues.
+// What an instruction set gives to linear: staging of activations, inner products over tiles of rows, epilogues.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,12 @@ inline constexpr std::int64_t kDecodedBytes = 4 * kLineBytes;  // of a line, a b
 
 inline constexpr int kFewTokens = 3;   // as many as use codes while they are decoded, and store none
 inline constexpr int kMaxStreams = 4;  // the most streams of weights that one token reads
-inline constexpr int kMaxPanel = 8;    // the most tokens that share a register tile, whatever the instruction set
-inline constexpr int kMaxTiles = 2;    // the most tiles that do
+inline constexpr int kMaxTiles = 2;    // the most tiles that many tokens take at a time
+
+// Activations staged as tiles: of so many tokens, by so many columns. A panel is the tiles of the same tokens.
+inline constexpr std::int64_t kPanelTokens = 16;
+inline constexpr std::int64_t kPanelColumns = 64;
+inline constexpr std::int64_t kPanelBytes = kPanelTokens * kPanelColumns;
 
 // Columns whose products with floats are added up in one chain, in order; such sums are added up in f64.
 inline constexpr std::int64_t kFloatColumns = 128;
@@ -47,11 +51,25 @@ struct PackedTiles {
   std::int64_t tile_bytes = 0;
 };
 
-// Tokens beside each other, `stride` elements apart.
+// Tokens beside each other, `stride` elements apart; staged as tiles, panels are.
 template <class T>
 struct Tokens {
   const T* x = nullptr;
   std::int64_t stride = 0;
+};
+
+// Many tokens with some lines of a few tiles, which lie one behind the other.
+template <class T, class Sum>
+struct ManyTokens {
+  const std::uint8_t* w = nullptr;
+  std::int64_t tile_bytes = 0;
+  int tiles = 0;  // up to max_tiles
+  std::int64_t lines = 0;
+  Tokens<T> x;
+  std::int64_t tokens = 0;
+  std::uint8_t* codes = nullptr;  // scratch for what is decoded: kDecodedBytes a line of a tile; as floats, four times
+  Sum* sums = nullptr;
+  std::int64_t ld = 0;
 };
 
 // Sums go to sums[token * ld + row]. Codes are 0, 1, 2.
@@ -63,24 +81,18 @@ struct SimdTable {
   // sums += code * x over `lines` lines. By tokens; one of them takes `streams` streams best.
   int streams;
   void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
-  // The same for a few tiles that lie one behind the other, by tiles less one and tokens, up to `max_tiles` and
-  // `panel`. The codes are left as bytes, kDecodedBytes a line of a tile; and the same from these. What comes next lies
-  // `next` bytes on.
+  // The same for many tokens, with up to `max_tiles` tiles and best with `codes_bytes` of decoded codes. `begin`, where
+  // there is one, readies a thread for them and `end` ends that; then activations are staged as tiles.
   int max_tiles;
-  int panel;
-  void (*decode[kMaxTiles][kMaxPanel + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t next,
-                                           std::uint8_t* codes, std::int64_t lines, Tokens<std::int8_t> x,
-                                           std::int32_t* sums, std::int64_t ld);
-  void (*decoded[kMaxTiles][kMaxPanel + 1])(const std::uint8_t* codes, std::int64_t lines, Tokens<std::int8_t> x,
-                                            std::int32_t* sums, std::int64_t ld);
+  std::int64_t codes_bytes;
+  void (*begin)(std::int64_t m);
+  void (*end)();
+  void (*many)(const ManyTokens<std::int8_t, std::int32_t>& p);
 
-  // sums = trit * x, in f32 and in the order of the columns: at most kFloatColumns of them. Trits are left as floats,
-  // 16 a column of a tile.
+  // sums = trit * x, in f32 and in the order of the columns: at most kFloatColumns of them.
   void (*float_packed[kFewTokens + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles,
                                        std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld);
-  void (*float_decode)(const std::uint8_t* w, std::int64_t lines, float* trits);
-  void (*float_decoded[kMaxTiles][kMaxPanel + 1])(const float* trits, std::int64_t lines, Tokens<float> x, float* sums,
-                                                  std::int64_t ld);
+  void (*float_many)(const ManyTokens<float, float>& p);
 
   void (*epilogue[kOuts])(const std::int32_t* sums, const EpilogueRow& row);
   void (*float_epilogue[kOuts])(const float* sums, const EpilogueRow& row);
