@@ -219,7 +219,7 @@ TEST(BenchLinear, CountsBytesAndOperationsAndChoosesItsLimit) {
   ASSERT_TRUE(report.ok()) << report.error().str();
   const Record& record = report->records.front();
   EXPECT_EQ(record.bytes, 4096 + 4 + 8 * (1024 + 16 * 4));
-  EXPECT_EQ(record.limit.name, "maddubs+add peak");
+  EXPECT_EQ(record.limit.name, name(int8_limit(record.kernel)));
   if (record.limit.value > 0) {
     EXPECT_DOUBLE_EQ(record.limit.share, *record.gops / record.limit.value);
   }
@@ -228,6 +228,13 @@ TEST(BenchLinear, CountsBytesAndOperationsAndChoosesItsLimit) {
   ASSERT_TRUE(report.ok()) << report.error().str();
   EXPECT_EQ(report->records.front().limit.name, "fma peak");
   EXPECT_EQ(report->records.front().problem["dtype"], "f32");
+}
+
+TEST(BenchLinear, AKernelIsComparedWithItsOwnInstructions) {
+  EXPECT_EQ(int8_limit("linear.i2.x86_avx2"), Limit::int8_peak);
+  EXPECT_EQ(int8_limit("linear.i2.x86_avx_vnni"), Limit::vnni_peak);
+  EXPECT_EQ(int8_limit("linear.i2.x86_avx512vnni"), Limit::vnni_peak);
+  EXPECT_EQ(int8_limit("linear.i2.x86_amx_int8"), Limit::amx_peak);
 }
 
 TEST(BenchLinear, AModelIsTheSumOfItsProblems) {

@@ -64,6 +64,17 @@ TEST(Limits, AreMeasuredOnAnyThreadCountAndTheWritePassFillsTheBuffer) {
   }
 }
 
+TEST(Limits, APeakIsMeasuredWhereTheProcessorHasItsInstructions) {
+  auto limits = Limits::make(host_memory(), std::size_t{1} << 18);
+  ASSERT_TRUE(limits.ok());
+  const Capabilities all = detect_cpu_capabilities();
+  const Threads two(2);
+  const auto peak = [&](Limit limit) { return limits->measure(limit, two); };
+  EXPECT_EQ(peak(Limit::int8_peak) > 0, all.has(Capability::x86_avx2));
+  EXPECT_EQ(peak(Limit::vnni_peak) > 0, all.has(Capability::x86_avx_vnni) || all.has(Capability::x86_avx512vnni));
+  EXPECT_EQ(peak(Limit::amx_peak) > 0, all.has(Capability::x86_amx_int8));
+}
+
 TEST(Limits, ALoopIsChosenOncePerLimitAndThreadCount) {
   auto limits = Limits::make(host_memory(), std::size_t{1} << 18);
   ASSERT_TRUE(limits.ok());

@@ -86,8 +86,10 @@ struct Emulated {
   static I max(I a, I b) {
     return lanes<I>([&](std::size_t i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
   }
-  static I add(I a, I b) {
-    return lanes<I>([&](std::size_t i) { return a.v[i] + b.v[i]; });
+  static I add(I a, I b) {  // wraps around
+    return lanes<I>([&](std::size_t i) {
+      return static_cast<std::int32_t>(static_cast<std::uint32_t>(a.v[i]) + static_cast<std::uint32_t>(b.v[i]));
+    });
   }
   static std::int32_t max_lane(I a) {
     std::int32_t top = a.v[0];

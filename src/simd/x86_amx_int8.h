@@ -24,6 +24,10 @@ struct X86AmxInt8 : X86Avx512Vnni {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride_bytes), "i"(kTile) : "memory");
   }
   template <int kTile>
+  static void zero_tile() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  template <int kTile>
   static void store_tile(void* p, std::int64_t stride_bytes) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(stride_bytes), "i"(kTile) : "memory");
   }

@@ -6,112 +6,16 @@
 #include <cstring>
 #include <span>
 
-#include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
-#include "ops/linear/linear.h"
+#include "ops/linear/cpu_memory.h"
 
 namespace tern::linear {
 namespace {
 
-constexpr std::int64_t kBlockRows = 128;  // the most rows whose sums are kept at a time
-constexpr std::int64_t kWorkRows = 64;    // rows that are work for a thread, of many tokens
-constexpr std::int64_t kMaxTokens = 128;  // tokens of a block
-constexpr std::int64_t kPanelLines = kPanelColumns / kLineColumns;
+constexpr std::int64_t kWorkRows = 64;             // rows that are work for a thread, of many tokens
 constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
 static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes && kLineColumns == Tile16::kLineColumns);
 static_assert(kBlockRows % (kMaxStreams * kTileRows) == 0 && kWorkRows % (kMaxTiles * kTileRows) == 0);
-// Trits of a float mode are decoded as far as one chain goes.
-constexpr auto kTritsBytes = kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float));
-
-struct Shape {
-  std::int64_t m = 0;
-  bool floats = false;        // activations stay float
-  bool panels = false;        // activations are staged as tiles
-  std::int64_t stride = 0;    // of staged tokens or panels, for the matrix with the most columns
-  std::int64_t segments = 1;  // the most of all matrices
-  bool any_float_sums = false;
-};
-
-// Padded columns, on a line of the cache and one more: tokens a page apart would share its ways.
-std::int64_t token_stride(const Tile16& tile) { return ceil_div(tile.columns(), 64) * 64 + 64; }
-
-// The same as tiles: of a segment, and of a panel.
-std::int64_t segment_tiles(const Tile16& tile) { return ceil_div(tile.segment_lines, kPanelLines); }
-std::int64_t panel_stride(const Tile16& tile) {
-  return ((tile.segments - 1) * segment_tiles(tile) + ceil_div(tile.last_lines, kPanelLines)) * kPanelBytes;
-}
-
-// matrix(i) is number i of `count`.
-template <class MatrixAt>
-Shape shape_of(const SimdTable& table, std::int64_t m, std::int64_t k, LinearMath math, std::size_t count,
-               MatrixAt matrix) {
-  Shape s{.m = m, .floats = math == LinearMath::w2_float};
-  s.panels = table.begin != nullptr && !s.floats && m > kFewTokens;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Granularity& granularity = matrix(i).granularity;
-    const Tile16 tile = Tile16::of(matrix(i).n, k, granularity);
-    s.stride = std::max(s.stride, s.panels ? panel_stride(tile) : token_stride(tile));
-    s.segments = std::max(s.segments, tile.segments);
-    s.any_float_sums = s.any_float_sums || !exact(math, granularity);
-  }
-  return s;
-}
-
-// What a slot works with.
-struct Scratch {
-  std::uint8_t* codes = nullptr;  // of decoded tiles, as bytes or as floats
-  std::int32_t* sums = nullptr;   // [tokens][kBlockRows]; floats in float modes
-  double* totals = nullptr;       // the same, over segments
-  float* clean = nullptr;         // a token without its infinities
-  std::int8_t* row = nullptr;     // a token on its way to a panel
-};
-
-struct Staged {
-  std::int8_t* bytes = nullptr;  // tokens of int8 ...
-  float* floats = nullptr;       // ... or of floats
-  std::int32_t* sums = nullptr;  // [m][segments]: sum of x, because codes are one too large
-  float* scales = nullptr;       // [m]
-};
-
-// Whole panels, as even as they can be.
-std::int64_t block_tokens(std::int64_t m) {
-  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(m, kMaxTokens));
-  return ceil_div(ceil_div(m, blocks), kPanelTokens) * kPanelTokens;
-}
-
-// The same bookings at plan time and at run time.
-struct Memory {
-  Staged staged;
-  Scratch first;  // of slot 0
-  std::int64_t codes_step = 0, sums_step = 0, clean_step = 0, row_step = 0;
-  Memory(WorkspaceLedger& ledger, const SimdTable& table, const Shape& s, std::int64_t k, bool saturate, int slots) {
-    const auto m = static_cast<std::size_t>(s.m);
-    if (s.floats)
-      staged.floats = ledger.book<float>(m * static_cast<std::size_t>(s.stride));
-    else
-      staged.bytes = ledger.book<std::int8_t>((s.panels ? ceil_div(m, std::size_t{kPanelTokens}) : m) *
-                                              static_cast<std::size_t>(s.stride));
-    staged.sums = ledger.book<std::int32_t>(m * static_cast<std::size_t>(s.segments));
-    staged.scales = ledger.book<float>(m);
-    const auto n = static_cast<std::size_t>(slots);
-    codes_step = s.m > kFewTokens ? std::max(table.codes_bytes, kTritsBytes) : 0;
-    sums_step = std::min(s.m, kMaxTokens) * kBlockRows;
-    clean_step = saturate ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(k), 16)) : 0;
-    row_step = s.panels ? ceil_div(k, kPanelColumns) * kPanelColumns : 0;
-    first.codes = ledger.book<std::uint8_t>(n * static_cast<std::size_t>(codes_step));
-    first.sums = ledger.book<std::int32_t>(n * static_cast<std::size_t>(sums_step));
-    first.totals = s.any_float_sums ? ledger.book<double>(n * static_cast<std::size_t>(sums_step)) : nullptr;
-    first.clean = ledger.book<float>(n * static_cast<std::size_t>(clean_step));
-    first.row = ledger.book<std::int8_t>(n * static_cast<std::size_t>(row_step));
-  }
-  [[nodiscard]] Scratch of(int slot) const {
-    return {.codes = first.codes + slot * codes_step,
-            .sums = first.sums + slot * sums_step,
-            .totals = first.totals == nullptr ? nullptr : first.totals + slot * sums_step,
-            .clean = first.clean + slot * clean_step,
-            .row = first.row + slot * row_step};
-  }
-};
 
 class Driver {
  public:
@@ -200,7 +104,8 @@ class Driver {
     const int slots = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, exec_.threads.count()));
     // Few tokens wait for memory: each thread reads one stretch, the one it packed. Many are work, shared as it comes.
     const bool few = p_.m <= kFewTokens;
-    const std::int64_t blocks = few ? slots : ceil_div(units, kWorkRows / kTileRows);
+    const std::int64_t work = panels_ ? kMaxTiles * kTileRows : kWorkRows;
+    const std::int64_t blocks = few ? slots : ceil_div(units, work / kTileRows);
     WorkQueue queue(blocks, 1);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
@@ -211,7 +116,7 @@ class Driver {
           stream_rows(rows, scratch);
           continue;
         }
-        for (Piece piece; rows.next(kWorkRows, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
+        for (Piece piece; rows.next(work, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
       }
       if (panels_) t_.end();
     });
@@ -286,7 +191,7 @@ class Driver {
     };
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Block b = block_of(i);
-      begin_sums(b, 0);
+      clear_sums(b);
       tiles.w[i] = codes_at(b, 0);
       tiles.sums[i] = b.scratch.sums;
       tiles.tile_bytes = b.tile.tile_bytes();
@@ -338,23 +243,29 @@ class Driver {
     for (std::int64_t t = 0; t < b.tokens; ++t) {
       const std::int32_t* sums = b.scratch.sums + t * kBlockRows;
       if (b.matrix.spec.y_dtype == DType::i32)
-        std::memcpy(y_at(b, t), sums, static_cast<std::size_t>(b.end - b.row) * sizeof *sums);
+        write_sums(sums, x_sum(b, t, 0), b.end - b.row, y_at(b, t));
       else
         t_.epilogue[out_of(b)](sums, epilogue_row(b, t));
     }
   }
-
-  // Codes are one more than trits, so the sum of x is taken off beforehand.
-  void begin_sums(const Block& b, std::int64_t g) {
-    const std::int64_t segments = b.tile.segments;
-    for (std::int64_t t = 0; t < b.tokens; ++t)
-      std::fill_n(b.scratch.sums + t * kBlockRows, b.tiles() * kTileRows,
-                  segments == 0 ? 0 : -memory_.staged.sums[(b.m + t) * segments + g]);
+  static void write_sums(const std::int32_t* sums, std::int32_t x_sum, std::int64_t n, std::byte* y) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int32_t sum = take_off(sums[i], x_sum);
+      std::memcpy(y + i * static_cast<std::int64_t>(sizeof sum), &sum, sizeof sum);
+    }
+  }
+  // Codes are one more than trits, so the sum of x is in every sum.
+  [[nodiscard]] std::int32_t x_sum(const Block& b, std::int64_t t, std::int64_t g) const {
+    return b.tile.segments == 0 ? 0 : memory_.staged.sums[(b.m + t) * b.tile.segments + g];
   }
 
-  // scratch.sums = the exact sums of one segment.
+  static void clear_sums(const Block& b) {
+    for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.sums + t * kBlockRows, b.tiles() * kTileRows, 0);
+  }
+
+  // scratch.sums = the sums of codes of one segment.
   void integer_sums(const Block& b, std::int64_t g) {
-    begin_sums(b, g);
+    if (p_.m <= kFewTokens || b.tile.segments == 0) clear_sums(b);
     if (b.tile.segments == 0) return;
     if (p_.m <= kFewTokens) {
       packed_tiles(b, 0, g);
@@ -373,7 +284,8 @@ class Driver {
                  .tokens = b.tokens,
                  .codes = b.scratch.codes,
                  .sums = b.scratch.sums + tile * kTileRows,
-                 .ld = kBlockRows});
+                 .ld = kBlockRows,
+                 .fresh = from == 0});
       });
   }
 
@@ -421,20 +333,22 @@ class Driver {
       const float* scales = b.matrix.weights->scales + g * b.matrix.weights->scale_stride + b.row;
       for (std::int64_t t = 0; t < b.tokens; ++t)
         for (std::int64_t r = 0; r < rows; ++r) {
-          const float sum = sum_of(t * kBlockRows + r);
+          const float sum = sum_of(t, r);
           totals[t * kBlockRows + r] += static_cast<double>(grouped ? sum * scales[r] : sum);
         }
     };
     for (std::int64_t g = 0; g < segments; ++g) {
       if (!floats_) {
         integer_sums(b, g);
-        add(g, [&](std::int64_t i) { return static_cast<float>(b.scratch.sums[i]); });
+        add(g, [&](std::int64_t t, std::int64_t r) {
+          return static_cast<float>(take_off(b.scratch.sums[t * kBlockRows + r], x_sum(b, t, g)));
+        });
         continue;
       }
       const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / kLineColumns;
       for (std::int64_t from = 0; from < lines; from += most) {
         float_sums(b, g, from, std::min(most, lines - from), sums);
-        add(g, [&](std::int64_t i) { return sums[i]; });
+        add(g, [&](std::int64_t t, std::int64_t r) { return sums[t * kBlockRows + r]; });
       }
     }
     for (std::int64_t t = 0; t < b.tokens; ++t) {
@@ -481,6 +395,7 @@ class Driver {
     const bool tensor = matrix.spec.granularity.kind == Granularity::Kind::tensor;
     const auto size = static_cast<std::int64_t>(size_of(matrix.spec.y_dtype));
     return {.n = b.end - b.row,
+            .x_sum = floats_ ? 0 : x_sum(b, t, 0),
             .s = floats_ ? 0 : memory_.staged.scales[b.m + t],
             .w_scales = matrix.weights->scales + (tensor ? 0 : b.row),
             .one_w_scale = tensor,

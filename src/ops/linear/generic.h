@@ -181,6 +181,9 @@ struct Loops {
   template <int kTilesNow>
   static void many_tiles(const Many& p) {
     const std::int64_t tile_bytes = p.lines * kDecodedBytes;
+    if (p.fresh)
+      for (std::int64_t t = 0; t < p.tokens; ++t)
+        for (std::int64_t r = 0; r < kTilesNow * kTileRows; ++r) p.sums[t * p.ld + r] = 0;
     each_panel<kPanel>(p.tokens, [&]<int kTokens>(std::int64_t t) {
       const Tokens<std::int8_t> x{p.x.x + t * p.x.stride, p.x.stride};
       if (t == 0)
@@ -371,16 +374,21 @@ struct Loops {
       __builtin_memcpy(static_cast<std::uint16_t*>(p) + at, &half, sizeof half);
     }
   }
-  static F sum_floats(const std::int32_t* sums) { return S::to_float(S::load_i32(sums)); }
-  static F sum_floats(const float* sums) { return S::load(sums); }
+  static F sum_floats(const std::int32_t* sums, I less) { return S::to_float(S::add(S::load_i32(sums), less)); }
+  static F sum_floats(const float* sums, I) { return S::load(sums); }
+  static float sum_float(std::int32_t sum, std::int32_t x_sum) { return static_cast<float>(take_off(sum, x_sum)); }
+  static float sum_float(float sum, std::int32_t) { return sum; }
 
   template <int kOut, class Sum>
   static void epilogue(const Sum* sums, const EpilogueRow& row) {
     const auto n = static_cast<std::size_t>(row.n);
     const F s = S::set1(row.s), one_scale = S::set1(row.one_w_scale ? *row.w_scales : 1.0F);
+    std::int32_t offsets[S::kF];
+    for (std::int32_t& offset : offsets) offset = -row.x_sum;
+    const I less = S::load_i32(offsets);
     std::size_t at = 0;
     for (; at + S::kF <= n; at += S::kF) {
-      F t = sum_floats(sums + at);
+      F t = sum_floats(sums + at, less);
       if (row.s != 0) t = S::div(t, s);
       if (row.w_scales != nullptr) t = S::mul(t, row.one_w_scale ? one_scale : S::load(row.w_scales + at));
       if (row.bias != nullptr) t = S::add(t, S::load(row.bias + at));
@@ -392,7 +400,7 @@ struct Loops {
       store_out<kOut>(row.y, at, t);
     }
     for (; at < n; ++at) {
-      float t = static_cast<float>(sums[at]);
+      float t = sum_float(sums[at], row.x_sum);
       if (row.s != 0) t = t / row.s;
       if (row.w_scales != nullptr) t = t * row.w_scales[row.one_w_scale ? 0 : at];
       if (row.bias != nullptr) t = t + Quantize::template load1<0>(row.bias, at);

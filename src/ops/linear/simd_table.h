@@ -30,10 +30,18 @@ inline constexpr std::int64_t kFloatColumns = 128;
 
 enum Out : int { kOutF32, kOutF16, kOutBf16, kOuts };
 
+namespace {  // a copy for each instruction set
+// Sums of codes may pass int32 on the way to one that fits: they wrap around.
+inline std::int32_t take_off(std::int32_t sum, std::int32_t x_sum) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) - static_cast<std::uint32_t>(x_sum));
+}
+}  // namespace
+
 // One token's results of some neighbouring rows. Null pointers are absent steps.
 struct EpilogueRow {
   std::int64_t n = 0;
-  float s = 0;  // divides, unless it is 0
+  std::int32_t x_sum = 0;  // taken off sums of int32: codes are one more than trits
+  float s = 0;             // divides, unless it is 0
   const float* w_scales = nullptr;
   bool one_w_scale = false;
   const float* bias = nullptr;
@@ -70,6 +78,7 @@ struct ManyTokens {
   std::uint8_t* codes = nullptr;  // scratch for what is decoded: kDecodedBytes a line of a tile; as floats, four times
   Sum* sums = nullptr;
   std::int64_t ld = 0;
+  bool fresh = false;  // sums hold nothing yet; floats never do
 };
 
 // Sums go to sums[token * ld + row]. Codes are 0, 1, 2.
@@ -78,7 +87,8 @@ struct SimdTable {
   std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
 
-  // sums += code * x over `lines` lines. By tokens; one of them takes `streams` streams best.
+  // sums += code * x over `lines` lines, or = where they are fresh. By tokens; one of them takes `streams` streams
+  // best.
   int streams;
   void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
   // The same for many tokens, with up to `max_tiles` tiles and best with `codes_bytes` of decoded codes. `begin`, where

@@ -66,8 +66,13 @@ void panel(const Many& p, std::int64_t index) {
   const std::int8_t* x = p.x.x + index * p.x.stride;
   const std::uint8_t* codes = p.codes;
   const std::int64_t steps = second / kStepBytes;
-  Words::load_tile<kFirst>(sums, ld);
-  if constexpr (kTilesNow == 2) Words::load_tile<kFirst + 1>(sums + kTileRows, ld);
+  if (p.fresh) {
+    Words::zero_tile<kFirst>();
+    if constexpr (kTilesNow == 2) Words::zero_tile<kFirst + 1>();
+  } else {
+    Words::load_tile<kFirst>(sums, ld);
+    if constexpr (kTilesNow == 2) Words::load_tile<kFirst + 1>(sums + kTileRows, ld);
+  }
   for (std::int64_t step = 0; step < steps; ++step, x += kPanelBytes, codes += kStepBytes) {
     if constexpr (kDecode)
       if (step + 1 < steps) decode_step(p, step + 1);

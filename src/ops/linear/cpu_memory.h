@@ -1,0 +1,109 @@
+// What the driver of linear works with: the shape of the activations, and the bookings of the workspace.
+#pragma once
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "format/tile16.h"
+#include "memory/workspace.h"
+#include "ops/linear/linear.h"
+
+namespace tern::linear {
+
+inline constexpr std::int64_t kBlockRows = 128;  // the most rows whose sums are kept at a time
+inline constexpr std::int64_t kMaxTokens = 128;  // tokens of a block
+inline constexpr std::int64_t kPanelLines = kPanelColumns / kLineColumns;
+// Trits of a float mode are decoded as far as one chain goes.
+inline constexpr auto kTritsBytes = kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float));
+
+struct Shape {
+  std::int64_t m = 0;
+  bool floats = false;        // activations stay float
+  bool panels = false;        // activations are staged as tiles
+  std::int64_t stride = 0;    // of staged tokens or panels, for the matrix with the most columns
+  std::int64_t segments = 1;  // the most of all matrices
+  bool any_float_sums = false;
+};
+
+// Padded columns, on a line of the cache and one more: tokens a page apart would share its ways.
+inline std::int64_t token_stride(const Tile16& tile) { return ceil_div(tile.columns(), 64) * 64 + 64; }
+
+// The same as tiles: of a segment, and of a panel.
+inline std::int64_t segment_tiles(const Tile16& tile) { return ceil_div(tile.segment_lines, kPanelLines); }
+inline std::int64_t panel_stride(const Tile16& tile) {
+  return ((tile.segments - 1) * segment_tiles(tile) + ceil_div(tile.last_lines, kPanelLines)) * kPanelBytes;
+}
+
+// matrix(i) is number i of `count`.
+template <class MatrixAt>
+Shape shape_of(const SimdTable& table, std::int64_t m, std::int64_t k, LinearMath math, std::size_t count,
+               MatrixAt matrix) {
+  Shape s{.m = m, .floats = math == LinearMath::w2_float};
+  s.panels = table.begin != nullptr && !s.floats && m > kFewTokens;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Granularity& granularity = matrix(i).granularity;
+    const Tile16 tile = Tile16::of(matrix(i).n, k, granularity);
+    s.stride = std::max(s.stride, s.panels ? panel_stride(tile) : token_stride(tile));
+    s.segments = std::max(s.segments, tile.segments);
+    s.any_float_sums = s.any_float_sums || !exact(math, granularity);
+  }
+  return s;
+}
+
+// What a slot works with.
+struct Scratch {
+  std::uint8_t* codes = nullptr;  // of decoded tiles, as bytes or as floats
+  std::int32_t* sums = nullptr;   // [tokens][kBlockRows]; floats in float modes
+  double* totals = nullptr;       // the same, over segments
+  float* clean = nullptr;         // a token without its infinities
+  std::int8_t* row = nullptr;     // a token on its way to a panel
+};
+
+struct Staged {
+  std::int8_t* bytes = nullptr;  // tokens of int8 ...
+  float* floats = nullptr;       // ... or of floats
+  std::int32_t* sums = nullptr;  // [m][segments]: sum of x, because codes are one too large
+  float* scales = nullptr;       // [m]
+};
+
+// Whole panels, as even as they can be.
+inline std::int64_t block_tokens(std::int64_t m) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(m, kMaxTokens));
+  return ceil_div(ceil_div(m, blocks), kPanelTokens) * kPanelTokens;
+}
+
+// The same bookings at plan time and at run time.
+struct Memory {
+  Staged staged;
+  Scratch first;  // of slot 0
+  std::int64_t codes_step = 0, sums_step = 0, clean_step = 0, row_step = 0;
+  Memory(WorkspaceLedger& ledger, const SimdTable& table, const Shape& s, std::int64_t k, bool saturate, int slots) {
+    const auto m = static_cast<std::size_t>(s.m);
+    if (s.floats)
+      staged.floats = ledger.book<float>(m * static_cast<std::size_t>(s.stride));
+    else
+      staged.bytes = ledger.book<std::int8_t>((s.panels ? ceil_div(m, std::size_t{kPanelTokens}) : m) *
+                                              static_cast<std::size_t>(s.stride));
+    staged.sums = ledger.book<std::int32_t>(m * static_cast<std::size_t>(s.segments));
+    staged.scales = ledger.book<float>(m);
+    const auto n = static_cast<std::size_t>(slots);
+    codes_step = s.m > kFewTokens ? std::max(table.codes_bytes, kTritsBytes) : 0;
+    sums_step = std::min(s.m, kMaxTokens) * kBlockRows;
+    clean_step = saturate ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(k), 16)) : 0;
+    row_step = s.panels ? ceil_div(k, kPanelColumns) * kPanelColumns : 0;
+    first.codes = ledger.book<std::uint8_t>(n * static_cast<std::size_t>(codes_step));
+    first.sums = ledger.book<std::int32_t>(n * static_cast<std::size_t>(sums_step));
+    first.totals = s.any_float_sums ? ledger.book<double>(n * static_cast<std::size_t>(sums_step)) : nullptr;
+    first.clean = ledger.book<float>(n * static_cast<std::size_t>(clean_step));
+    first.row = ledger.book<std::int8_t>(n * static_cast<std::size_t>(row_step));
+  }
+  [[nodiscard]] Scratch of(int slot) const {
+    return {.codes = first.codes + slot * codes_step,
+            .sums = first.sums + slot * sums_step,
+            .totals = first.totals == nullptr ? nullptr : first.totals + slot * sums_step,
+            .clean = first.clean + slot * clean_step,
+            .row = first.row + slot * row_step};
+  }
+};
+
+}  // namespace tern::linear
