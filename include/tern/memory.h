@@ -30,7 +30,7 @@ class MemoryResource {
   [[nodiscard]] virtual DeviceId device() const = 0;
 };
 
-// The process's own memory, 64-byte aligned or more.
+// The process's own memory, 64-byte aligned or more. Blocks of megabytes ask for huge pages.
 TERN_API std::shared_ptr<MemoryResource> host_memory();
 
 struct MemoryStatistics {

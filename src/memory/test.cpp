@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
+#include <sstream>
 #include <thread>
 
 #include "memory/workspace.h"
@@ -121,6 +124,32 @@ TEST(Tensors, OwnTheirMemoryAndGiveItBack) {
     EXPECT_EQ(again.view().strides, (Shape{5, 1}));
   }
   EXPECT_TRUE(memory->live().empty());
+}
+
+// Whether the mapping around an address was asked for on huge pages: flag "hg" of /proc/self/smaps.
+bool huge_pages_asked_for(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    std::istringstream range(line);
+    if (range >> std::hex >> begin >> dash >> end && dash == '-') here = begin <= address && address < end;
+    if (here && line.starts_with("VmFlags:")) return line.find(" hg") != line.npos;
+  }
+  return false;
+}
+
+TEST(HostMemory, LargeBlocksAskForHugePages) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "the system has none";
+  const std::size_t bytes = (std::size_t{64} << 20) + 1;
+  auto block = host_memory()->allocate({.bytes = bytes});
+  ASSERT_TRUE(block.ok());
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*block) % (std::size_t{2} << 20), 0U);
+  EXPECT_TRUE(huge_pages_asked_for(*block));
+  std::memset(*block, 1, bytes);
+  EXPECT_TRUE(host_memory()->deallocate(*block, bytes).ok());
 }
 
 TEST(Tensors, RefuseSizesThatOverflow) {
