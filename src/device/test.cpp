@@ -157,5 +157,30 @@ TEST(WorkQueue, HandsOutEverythingOnce) {
     }
 }
 
+// Slots ask in every proportion: each item is handed out once, a slot's own first, in whole grains but for the last.
+TEST(SharedWork, HandsOutEverythingOnceAndASlotsOwnFirst) {
+  for (const std::int64_t items : {0, 1, 4, 10, 100, 1001})
+    for (const std::int64_t grain : {1, 4})
+      for (const std::size_t slots : {1U, 2U, 5U})
+        for (std::size_t quick = 0; quick < slots; ++quick) {
+          std::vector<SharedWork::Share> shares(slots);
+          SharedWork work(shares, items, grain);
+          const std::int64_t own_begin = shares[quick].next, own_end = shares[quick].end;
+          std::vector<int> taken(static_cast<std::size_t>(items));
+          std::int64_t begin = 0, end = 0, expected = own_begin;
+          for (int call = 0; work.next(static_cast<int>(call % 7 == 6 ? (quick + 1) % slots : quick), begin, end);
+               ++call) {
+            EXPECT_LT(begin, end);
+            EXPECT_TRUE(begin % grain == 0 && (end % grain == 0 || end == items));
+            if (call < 6 && expected < own_end) {
+              EXPECT_EQ(begin, expected);
+              expected = end;
+            }
+            for (std::int64_t i = begin; i < end; ++i) ++taken[static_cast<std::size_t>(i)];
+          }
+          EXPECT_EQ(taken, std::vector<int>(taken.size(), 1)) << items << " " << grain << " " << slots;
+        }
+}
+
 }  // namespace
 }  // namespace tern

@@ -1,8 +1,10 @@
 // Runs one task per slot on a pool of threads, or on the caller's own parallel-for.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <span>
 
 #include "tern/context.h"
 
@@ -56,6 +58,47 @@ class WorkQueue {
  private:
   std::int64_t items_, grain_;
   alignas(64) std::atomic<std::int64_t> next_{0};
+};
+
+// The same with a share of [0, items) for each slot, which takes it first: what a slot reads in every call stays near
+// its processor. A slot that has finished helps the others. Pieces are a third of what a share has left, in whole
+// grains.
+class SharedWork {
+ public:
+  struct alignas(64) Share {
+    std::atomic<std::int64_t> next{0};
+    std::int64_t end = 0;
+  };
+  // The shares are the caller's memory, one for each slot.
+  SharedWork(std::span<Share> shares, std::int64_t items, std::int64_t grain) : shares_(shares), grain_(grain) {
+    const auto count = static_cast<std::int64_t>(shares.size()), grains = (items + grain - 1) / grain;
+    for (std::int64_t i = 0; i < count; ++i) {
+      Share& share = shares[static_cast<std::size_t>(i)];
+      share.next.store(grains * i / count * grain, std::memory_order_relaxed);
+      share.end = std::min(grains * (i + 1) / count * grain, items);
+    }
+  }
+  bool next(int slot, std::int64_t& begin, std::int64_t& end) {
+    for (std::size_t i = 0; i < shares_.size(); ++i)
+      if (take(shares_[(static_cast<std::size_t>(slot) + i) % shares_.size()], begin, end)) return true;
+    return false;
+  }
+
+ private:
+  bool take(Share& share, std::int64_t& begin, std::int64_t& end) const {
+    const bool alone = shares_.size() == 1;
+    begin = share.next.load(std::memory_order_relaxed);
+    do {
+      if (begin >= share.end) return false;
+      const std::int64_t left = share.end - begin;
+      const std::int64_t some = alone ? left : std::max(left / 3 / grain_, std::int64_t{1}) * grain_;
+      end = std::min(begin + some, share.end);
+    } while (!share.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+    return true;
+  }
+
+  std::span<Share> shares_;
+  std::int64_t grain_;
 };
 
 }  // namespace tern

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <span>
 
 #include "ops/activation_quantize/activation_quantize.h"
@@ -13,6 +14,8 @@ namespace tern::linear {
 namespace {
 
 constexpr std::int64_t kWorkRows = 64;             // rows that are work for a thread, of many tokens
+constexpr std::int64_t kFetchBytes = 1024;         // of a stream
+constexpr std::int64_t kMinStaged = 16 * 1024;     // activations for a slot
 constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
 static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes && kLineColumns == Tile16::kLineColumns);
 static_assert(kBlockRows % (kMaxStreams * kTileRows) == 0 && kWorkRows % (kMaxTiles * kTileRows) == 0);
@@ -41,7 +44,7 @@ class Driver {
   // False: an activation is not finite.
   bool stage(const Tile16& shape) {
     std::atomic<bool> finite{true};
-    const std::int64_t slots = std::min(p_.m, p_.m * p_.k / (64 * 1024));
+    const std::int64_t slots = std::min(p_.m, p_.m * p_.k / kMinStaged);
     WorkQueue queue(p_.m, 1);
     exec_.threads.run(static_cast<int>(std::clamp<std::int64_t>(slots, 1, exec_.threads.count())), [&](int slot) {
       for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
@@ -102,21 +105,39 @@ class Driver {
     const std::int64_t products = n * std::max<std::int64_t>(p_.k, 1) * std::max<std::int64_t>(p_.m / 4, 1);
     const std::int64_t wanted = std::min(units, products / kMinProducts);
     const int slots = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, exec_.threads.count()));
-    // Few tokens wait for memory: each thread reads one stretch, the one it packed. Many are work, shared as it comes.
-    const bool few = p_.m <= kFewTokens;
-    const std::int64_t work = panels_ ? kMaxTiles * kTileRows : kWorkRows;
-    const std::int64_t blocks = few ? slots : ceil_div(units, work / kTileRows);
+    if (p_.m <= kFewTokens)
+      stream(begin, units, slots);
+    else
+      share(begin, units, slots);
+  }
+
+  // Few tokens wait for memory: a thread reads the stretch that it packed, and helps when it was quicker than others.
+  void stream(std::size_t matrix, std::int64_t units, int slots) {
+    std::uninitialized_default_construct_n(memory_.shares, slots);
+    SharedWork work({memory_.shares, static_cast<std::size_t>(slots)}, units, t_.streams);
+    exec_.threads.run(slots, [&](int slot) {
+      const Scratch scratch = memory_.of(slot);
+      std::int64_t first = 0, last = 0;
+      for (bool some = work.next(slot, first, last); some;) {
+        const Rows rows(*this, matrix, first, last);
+        some = work.next(slot, first, last);
+        if (some) fetch(Rows(*this, matrix, first, last));
+        stream_rows(rows, scratch);
+      }
+    });
+  }
+
+  // Many tokens are work, shared as it comes.
+  void share(std::size_t matrix, std::int64_t units, int slots) {
+    const std::int64_t rows_each = panels_ ? kMaxTiles * kTileRows : kWorkRows;
+    const std::int64_t blocks = ceil_div(units, rows_each / kTileRows);
     WorkQueue queue(blocks, 1);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
       if (panels_) t_.begin(p_.m);
       for (std::int64_t i = 0, next = 0; queue.next(i, next);) {
-        Rows rows(*this, begin, units * i / blocks, units * (i + 1) / blocks);
-        if (few) {
-          stream_rows(rows, scratch);
-          continue;
-        }
-        for (Piece piece; rows.next(work, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
+        Rows rows(*this, matrix, units * i / blocks, units * (i + 1) / blocks);
+        for (Piece piece; rows.next(rows_each, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
       }
       if (panels_) t_.end();
     });
@@ -174,6 +195,18 @@ class Driver {
         if (parts[i].next(most, pieces[count])) ++count;
       if (count == 0) return;
       stream_pieces({pieces.data(), count}, most, scratch);
+    }
+  }
+
+  // The first lines of the streams of a stretch, on their way before they are asked for.
+  void fetch(const Rows& all) const {
+    for (int i = 0; i < t_.streams; ++i) {
+      Piece piece;
+      if (!all.part(i, t_.streams).next(kTileRows, piece)) continue;
+      const Tile16& tile = piece.matrix->weights->tile;
+      const std::uint8_t* w = piece.matrix->weights->codes + piece.row / kTileRows * tile.tile_bytes();
+      for (std::int64_t at = 0; at < std::min(kFetchBytes, tile.tile_bytes()); at += kLineBytes)
+        __builtin_prefetch(w + at, 0, 2);
     }
   }
 

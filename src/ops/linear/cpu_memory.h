@@ -75,7 +75,8 @@ inline std::int64_t block_tokens(std::int64_t m) {
 // The same bookings at plan time and at run time.
 struct Memory {
   Staged staged;
-  Scratch first;  // of slot 0
+  SharedWork::Share* shares = nullptr;  // one for each slot
+  Scratch first;                        // of slot 0
   std::int64_t codes_step = 0, sums_step = 0, clean_step = 0, row_step = 0;
   Memory(WorkspaceLedger& ledger, const SimdTable& table, const Shape& s, std::int64_t k, bool saturate, int slots) {
     const auto m = static_cast<std::size_t>(s.m);
@@ -87,6 +88,7 @@ struct Memory {
     staged.sums = ledger.book<std::int32_t>(m * static_cast<std::size_t>(s.segments));
     staged.scales = ledger.book<float>(m);
     const auto n = static_cast<std::size_t>(slots);
+    shares = ledger.book<SharedWork::Share>(n);
     codes_step = s.m > kFewTokens ? std::max(table.codes_bytes, kTritsBytes) : 0;
     sums_step = std::min(s.m, kMaxTokens) * kBlockRows;
     clean_step = saturate ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(k), 16)) : 0;
