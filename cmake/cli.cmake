@@ -1,6 +1,8 @@
 # The laboratory (selftest, benches, limits; never installed) and the tern command.
 find_package(CLI11 REQUIRED)
-find_package(spdlog REQUIRED)
+if(NOT TARGET spdlog::spdlog)
+  find_package(spdlog REQUIRED)
+endif()
 
 file(GLOB_RECURSE lab_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/lab/*.cpp
      ${PROJECT_SOURCE_DIR}/src/ops/bench.cpp ${PROJECT_SOURCE_DIR}/src/ops/selftest.cpp)

@@ -1,6 +1,5 @@
 # What the build needs from the system. Compiled in: fmt. Headers only: nlohmann-json, xxhash. Linked: hwloc (optional).
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
 function(tern_require variable what package)
@@ -8,6 +7,12 @@ function(tern_require variable what package)
     message(FATAL_ERROR "${what} was not found. On Debian: apt-get install ${package} (scripts/setup does it).")
   endif()
 endfunction()
+
+if(CMAKE_CROSSCOMPILING)
+  include(cmake/cross.cmake)
+else()
+  find_package(fmt REQUIRED)
+endif()
 
 find_path(TERN_XXHASH_INCLUDE xxhash.h)
 tern_require(TERN_XXHASH_INCLUDE "xxhash.h" libxxhash-dev)

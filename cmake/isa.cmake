@@ -38,6 +38,8 @@ tern_isa(x86_avx_vnni   "x86_64|AMD64"  ${avx2} -mavxvnni)
 tern_isa(x86_avx512     "x86_64|AMD64"  ${avx512})
 tern_isa(x86_avx512vnni "x86_64|AMD64"  ${avx512} -mavx512vnni)
 tern_isa(x86_amx_int8   "x86_64|AMD64"  ${avx512} -mavx512vnni -mamx-tile -mamx-int8)
+tern_isa(arm_neon       "aarch64|arm64")
+tern_isa(arm_dotprod    "aarch64|arm64" -march=armv8.2-a+dotprod)
 
 # build_config.h: what kernels.inc and the rooms ask about this build.
 set(TERN_BUILT_MACROS "")

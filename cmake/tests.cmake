@@ -1,5 +1,7 @@
 # One test program per folder that has a test.cpp or *_test.cpp; every case in it is a CTest test.
-find_package(GTest REQUIRED)
+if(NOT TARGET GTest::gtest_main)
+  find_package(GTest REQUIRED)
+endif()
 include(GoogleTest)
 
 function(tern_test_program name)

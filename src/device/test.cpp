@@ -13,6 +13,10 @@
 #include <thread>
 #include <vector>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include "device/isa.h"
 #include "device/threads.h"
 #include "device/topology.h"
@@ -44,6 +48,18 @@ TEST(Devices, CapabilitiesAgreeWithTheCompilersOwnCheck) {
   EXPECT_EQ(c.has(Capability::x86_avx2), __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
   EXPECT_EQ(c.has(Capability::x86_avx512), __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
   EXPECT_EQ(c.has(Capability::x86_avx512vnni), __builtin_cpu_supports("avx512vnni") != 0);
+}
+#elif defined(__aarch64__)
+TEST(Devices, CapabilitiesAgreeWithTheProcessorsOwnRegisters) {
+  constexpr unsigned long kReadable = 1UL << 11;  // HWCAP_CPUID: Linux answers for these registers
+  if ((getauxval(AT_HWCAP) & kReadable) == 0) GTEST_SKIP() << "skipped: the registers cannot be read here";
+  std::uint64_t isar0 = 0, isar1 = 0;
+  asm("mrs %0, id_aa64isar0_el1" : "=r"(isar0));
+  asm("mrs %0, id_aa64isar1_el1" : "=r"(isar1));
+  const Capabilities c = detect_cpu_capabilities();
+  EXPECT_TRUE(c.has(Capability::arm_neon));
+  EXPECT_EQ(c.has(Capability::arm_dotprod), ((isar0 >> 44) & 15) != 0);
+  EXPECT_EQ(c.has(Capability::arm_i8mm), ((isar1 >> 52) & 15) != 0);
 }
 #endif
 

@@ -24,6 +24,8 @@ const Machine kBlackwell{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_c
 
 ProblemFacts quantize_i2() { return {.op = "ternary_quantize", .format = Format::i2, .k = 4096}; }
 
+ProblemFacts linear_i2() { return {.op = "linear", .dtype = DType::i8, .format = Format::i2, .k = 64}; }
+
 // Reasons by kernel.
 std::map<std::string, std::string> reasons(const Selection& s) {
   std::map<std::string, std::string> map;
@@ -43,27 +45,32 @@ const std::map<std::string, std::string> kOthers = {{"ternary_quantize.i2.x86_av
                                                     {"ternary_quantize.i8.x86_avx2", "is for i8, the problem is i2"},
                                                     {"ternary_quantize.s2.x86_sse41", "is for s2, the problem is i2"},
                                                     {"ternary_quantize.i8.x86_sse41", "is for i8, the problem is i2"},
+                                                    {"ternary_quantize.s2.arm_neon", "is for s2, the problem is i2"},
+                                                    {"ternary_quantize.i8.arm_neon", "is for i8, the problem is i2"},
                                                     {"ternary_quantize.s2.scalar", "is for s2, the problem is i2"},
                                                     {"ternary_quantize.i8.scalar", "is for i8, the problem is i2"},
                                                     {"ternary_quantize.s2.reference", "is for s2, the problem is i2"},
                                                     {"ternary_quantize.i8.reference", "is for i8, the problem is i2"}};
 
-std::map<std::string, std::string> with_i2(const std::string& avx2, const std::string& sse41, const std::string& scalar,
-                                           const std::string& reference) {
+std::map<std::string, std::string> with_i2(const std::string& avx2, const std::string& sse41, const std::string& neon,
+                                           const std::string& scalar, const std::string& reference) {
   auto all = kOthers;
   if (!avx2.empty()) all["ternary_quantize.i2.x86_avx2"] = avx2;
   if (!sse41.empty()) all["ternary_quantize.i2.x86_sse41"] = sse41;
+  if (!neon.empty()) all["ternary_quantize.i2.arm_neon"] = neon;
   if (!scalar.empty()) all["ternary_quantize.i2.scalar"] = scalar;
   if (!reference.empty()) all["ternary_quantize.i2.reference"] = reference;
   return all;
 }
+
+const std::string kNoNeon = "needs arm_neon, which this machine does not have";
 
 #if defined(__x86_64__)
 TEST(Select, Avx2Laptop) {
   const auto s = choose(kLaptop);
   EXPECT_EQ(s.explanation.chosen, "ternary_quantize.i2.x86_avx2");
   const std::string other = "could do it; ternary_quantize.i2.x86_avx2 was chosen";
-  EXPECT_EQ(reasons(s), with_i2("", other, other, other));
+  EXPECT_EQ(reasons(s), with_i2("", other, kNoNeon, other, other));
 }
 
 TEST(Select, XeonWithAmx) {
@@ -78,22 +85,45 @@ TEST(Select, MachineWithNothing) {
   const auto s = choose(kNothing);
   EXPECT_EQ(s.explanation.chosen, "ternary_quantize.i2.scalar");
   EXPECT_EQ(reasons(s), with_i2("needs x86_avx2, which this machine does not have",
-                                "needs x86_sse41, which this machine does not have", "",
+                                "needs x86_sse41, which this machine does not have", kNoNeon, "",
                                 "could do it; ternary_quantize.i2.scalar was chosen"));
 }
 
+#if defined(__aarch64__)
+TEST(Select, ArmServer) {
+  const auto s = choose(kArmServer);
+  EXPECT_EQ(s.explanation.chosen, "ternary_quantize.i2.arm_neon");
+  EXPECT_EQ(reasons(s).at("ternary_quantize.i2.x86_avx2"), "needs x86_avx2, which this machine does not have");
+  EXPECT_EQ(choose(kArmServer, {}, {}, linear_i2()).explanation.chosen, "linear.i2.arm_dotprod");
+}
+
+TEST(Select, EveryLevelOfArm) {
+  Options options;
+  options.max_isa = Options::MaxIsa{C::arm_dotprod};
+  EXPECT_EQ(choose(kArmServer, options, {}, linear_i2()).explanation.chosen, "linear.i2.arm_dotprod");
+  options.max_isa = Options::MaxIsa{C::arm_neon};
+  const auto s = choose(kArmServer, options, {}, linear_i2());
+  EXPECT_EQ(s.explanation.chosen, "linear.i2.arm_neon");
+  EXPECT_EQ(reasons(s).at("linear.i2.arm_dotprod"), "needs arm_dotprod, above TERN_MAX_ISA");
+  options.max_isa = Options::MaxIsa{};
+  EXPECT_EQ(choose(kArmServer, options, {}, linear_i2()).explanation.chosen, "linear.i2.scalar");
+}
+#else
 TEST(Select, ArmServer) {
   const auto s = choose(kArmServer);
   EXPECT_EQ(s.explanation.chosen, "ternary_quantize.i2.scalar");
   EXPECT_EQ(reasons(s).at("ternary_quantize.i2.x86_avx2"), "needs x86_avx2, which this machine does not have");
+  EXPECT_EQ(reasons(s).at("ternary_quantize.i2.arm_neon"), "is not in this build");
+  EXPECT_EQ(choose(kArmServer, {}, {}, linear_i2()).explanation.chosen, "linear.i2.scalar");
 }
+#endif
 
 TEST(Select, GpusHaveNoKernelYetAndNothingFallsBackToTheCpu) {
   for (const Machine& gpu : {kTuring, kHopper, kBlackwell}) {
     const auto s = choose(gpu);
     EXPECT_EQ(s.kernel, nullptr);
     const std::string why = "needs a CPU, this is a CUDA device";
-    EXPECT_EQ(reasons(s), with_i2(why, why, why, why));
+    EXPECT_EQ(reasons(s), with_i2(why, why, why, why, why));
   }
 }
 

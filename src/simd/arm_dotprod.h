@@ -1,0 +1,21 @@
+// Vector words for NEON with dot products: products of bytes are summed up by fours in int32.
+#pragma once
+
+#include "simd/arm_neon.h"
+
+namespace tern::simd {
+namespace {
+
+struct ArmDotprod : ArmNeon {
+  using A = int32x4_t;
+  static constexpr std::size_t kFlushSteps = 1 << 20;  // of products up to 4 * 8 * 128 in magnitude; codes fit int8
+  static A zero_a() { return vdupq_n_s32(0); }
+  static A dot(A sums, U codes, U x) { return vdotq_s32(sums, vreinterpretq_s8_u8(codes), vreinterpretq_s8_u8(x)); }
+  template <int kShift>
+  static void flush(A sums, std::int32_t* to) {
+    add_to<kShift>(to, sums);
+  }
+};
+
+}  // namespace
+}  // namespace tern::simd
