@@ -29,6 +29,7 @@ constexpr auto kAmxInt8 =
     Capabilities::of(Capability::x86_avx512, Capability::x86_avx512vnni, Capability::x86_amx_int8);
 constexpr auto kNeon = Capabilities::of(Capability::arm_neon);
 constexpr auto kDotprod = Capabilities::of(Capability::arm_neon, Capability::arm_dotprod);
+constexpr auto kI8mm = Capabilities::of(Capability::arm_neon, Capability::arm_dotprod, Capability::arm_i8mm);
 constexpr auto kF32 = EnumSet<DType>::of(DType::f32);
 constexpr auto kFloats = EnumSet<DType>::of(DType::f32, DType::f16, DType::bf16);
 constexpr auto kActivations = EnumSet<DType>::of(DType::i8, DType::f32, DType::f16, DType::bf16);

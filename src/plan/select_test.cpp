@@ -94,7 +94,7 @@ TEST(Select, ArmServer) {
   const auto s = choose(kArmServer);
   EXPECT_EQ(s.explanation.chosen, "ternary_quantize.i2.arm_neon");
   EXPECT_EQ(reasons(s).at("ternary_quantize.i2.x86_avx2"), "needs x86_avx2, which this machine does not have");
-  EXPECT_EQ(choose(kArmServer, {}, {}, linear_i2()).explanation.chosen, "linear.i2.arm_dotprod");
+  EXPECT_EQ(choose(kArmServer, {}, {}, linear_i2()).explanation.chosen, "linear.i2.arm_i8mm");
 }
 
 TEST(Select, EveryLevelOfArm) {

@@ -9,8 +9,13 @@ namespace {
 struct ArmDotprod : ArmNeon {
   using A = int32x4_t;
   static constexpr std::size_t kFlushSteps = 1 << 20;  // of products up to 4 * 8 * 128 in magnitude; codes fit int8
+  static constexpr int kTileSums = 20;                 // of 32 registers; four hold codes, five activations
   static A zero_a() { return vdupq_n_s32(0); }
   static A dot(A sums, U codes, U x) { return vdotq_s32(sums, vreinterpretq_s8_u8(codes), vreinterpretq_s8_u8(x)); }
+  template <int kFour>
+  static A dot_lane(A sums, U codes, U x) {  // by four bytes of x
+    return vdotq_laneq_s32(sums, vreinterpretq_s8_u8(codes), vreinterpretq_s8_u8(x), kFour);
+  }
   template <int kShift>
   static void flush(A sums, std::int32_t* to) {
     add_to<kShift>(to, sums);

@@ -48,7 +48,9 @@ struct ArmNeon {
   static F negate(F v) { return vnegq_f32(v); }
   static I max_bits(I m, F v) { return max(m, vreinterpretq_s32_f32(v)); }
   static I max(I a, I b) { return vmaxq_s32(a, b); }
-  static I add(I a, I b) { return vaddq_s32(a, b); }
+  static I add(I a, I b) {  // GCC's word for int32 is a signed sum, which must not overflow
+    return vreinterpretq_s32_u32(vaddq_u32(vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)));
+  }
   static std::int32_t max_lane(I v) { return vmaxvq_s32(v); }
   static std::int32_t sum_lanes(I v) { return vaddvq_s32(v); }
 
@@ -93,6 +95,7 @@ struct ArmNeon {
     __builtin_memcpy(p, &halves, sizeof halves);
   }
   static I load_i32(const std::int32_t* p) { return any<I>(p); }
+  static void store_i32(std::int32_t* p, I v) { __builtin_memcpy(p, &v, sizeof v); }
 
   static F zero_f() { return vdupq_n_f32(0); }
   static F add(F a, F b) { return vaddq_f32(a, b); }
@@ -144,8 +147,7 @@ struct ArmNeon {
   template <int kShift>
   static void add_to(std::int32_t* to, I sums) {
     if constexpr (kShift > 0) sums = vshrq_n_s32(sums, kShift);
-    const I totals = vaddq_s32(load_i32(to), sums);
-    __builtin_memcpy(to, &totals, sizeof totals);
+    store_i32(to, add(load_i32(to), sums));
   }
 
  private:

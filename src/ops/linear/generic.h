@@ -20,9 +20,15 @@ struct Loops {
   using Quantize = activation_quantize::Loops<S>;
 
   static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);  // of rows in a tile
-  // A register tile of 12 sums where there are 16 registers, of 16 where there are 32.
+  // A register tile of 12 sums where there are 16 registers, of 16 where there are 32, or as many as the words say.
+  static constexpr int tile_sums() {
+    if constexpr (requires { S::kTileSums; })
+      return S::kTileSums;
+    else
+      return kVectors == 1 ? 16 : 12;
+  }
   static constexpr int kTiles = kVectors == 1 ? 2 : 1;
-  static constexpr int kPanel = kVectors == 1 ? 8 : 12 / kVectors;
+  static constexpr int kPanel = tile_sums() / kTiles / kVectors;
   // Streams whose sums fit the registers, and bytes of each fetched ahead. On a Xeon (model 207) one stream reads 76 %
   // of what memory gives, two 87 %, four 89 %; 1 to 4 KiB ahead are alike.
   static constexpr int kStreams = kVectors == 1 ? 4 : 2;
@@ -64,6 +70,24 @@ struct Loops {
     std::size_t at = 0;
     for (; at + S::kF <= n; at += S::kF) S::store(out + at, Quantize::template load<kSource>(x, at));
     for (; at < n; ++at) out[at] = Quantize::template load1<kSource>(x, at);
+  }
+
+  // Codes by four columns of a line of activations: they are spread over a vector, unless the words take them from one
+  // that holds the line.
+  static constexpr bool kDotsLane = requires(A a, U u) { S::template dot_lane<0>(a, u, u); };
+  template <int kFour>
+  static U activations(const std::int8_t* line) {
+    if constexpr (kDotsLane)
+      return S::load_bytes(line);
+    else
+      return S::broadcast4(line + 4 * kFour);
+  }
+  template <int kFour>
+  static A dot(A sums, U codes, U with) {
+    if constexpr (kDotsLane)
+      return S::template dot_lane<kFour>(sums, codes, with);
+    else
+      return S::dot(sums, codes, with);
   }
 
   // Few tokens. Codes of the second and last four columns of a line stay where they are, four times too large: that
@@ -111,10 +135,10 @@ struct Loops {
     U code[kAtOnce];
     for (int p = 0; p < kAtOnce; ++p) code[p] = S::template codes<kShift>(v[p], kMask);
     for (int t = 0; t < kTokens; ++t) {
-      const U with = S::broadcast4(x.x + t * x.stride + line * kLineColumns + 4 * kFour);
+      const U with = activations<kFour>(x.x + t * x.stride + line * kLineColumns);
       for (int p = 0; p < kAtOnce; ++p) {
         A& sum = part[p][t][kFour % kSums];
-        sum = S::dot(sum, code[p], with);
+        sum = dot<kFour>(sum, code[p], with);
       }
     }
   }
@@ -240,8 +264,8 @@ struct Loops {
     U code[kRows];
     for (int v = 0; v < kRows; ++v) code[v] = codes.template vector<kFour>(line, v);
     for (int t = 0; t < kTokens; ++t) {
-      const U with = S::broadcast4(tokens[t] + line * kLineColumns + 4 * kFour);
-      for (int v = 0; v < kRows; ++v) part[t][v] = S::dot(part[t][v], code[v], with);
+      const U with = activations<kFour>(tokens[t] + line * kLineColumns);
+      for (int v = 0; v < kRows; ++v) part[t][v] = dot<kFour>(part[t][v], code[v], with);
     }
   }
   // The same pointer, of which the compiler knows nothing: it stays a register and is not worked out from others.
