@@ -1,5 +1,6 @@
 # The examples and the C test: built against the shared library, as a user's program is, and run as tests.
 enable_language(C)
+string(REPLACE ";" "," emulator "${CMAKE_CROSSCOMPILING_EMULATOR}")
 
 function(tern_user_program name source)
   add_executable(${name} ${source})
@@ -13,13 +14,14 @@ endfunction()
 tern_user_program(example_quantize_cpp examples/quantize.cpp)
 tern_user_program(example_quantize_c examples/quantize.c)
 foreach(example example_quantize_cpp example_quantize_c)
-  add_test(NAME ${example} COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${example}>
+  add_test(NAME ${example} COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${example}> -D EMULATOR=${emulator}
            -D EXPECTED=${PROJECT_SOURCE_DIR}/examples/quantize.expected -P ${PROJECT_SOURCE_DIR}/cmake/expect.cmake)
 endforeach()
 
 # Small, but with sizes that are no multiple of a vector: hidden 80, k and v 20, feed-forward 216.
 tern_user_program(example_bitnet_layers examples/bitnet_layers.cpp)
 add_test(NAME example_bitnet_layers COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:example_bitnet_layers>
+         -D EMULATOR=${emulator}
          -D ARGUMENTS=--layers,3,--tokens,4,--scale-down,32 -D KERNELS=linear.i2.scalar,linear.i2.reference
          -P ${PROJECT_SOURCE_DIR}/cmake/same_checksum.cmake)
 

@@ -1,5 +1,6 @@
-# Runs PROGRAM with ARGUMENTS, then again with --kernel and each of KERNELS (both lists by commas), and fails unless
-# every run answers 0, runs the kernel it was told to, and prints the same checksum.
+# Runs PROGRAM with ARGUMENTS, then again with --kernel and each of KERNELS (both lists by commas, as is EMULATOR where
+# there is one), and fails unless every run answers 0, runs the kernel it was told to, and prints the same checksum.
+string(REPLACE "," ";" EMULATOR "${EMULATOR}")
 string(REPLACE "," ";" ARGUMENTS "${ARGUMENTS}")
 string(REPLACE "," ";" KERNELS "${KERNELS}")
 set(first)
@@ -8,7 +9,7 @@ foreach(kernel default ${KERNELS})
   if(NOT kernel STREQUAL default)
     set(choice --kernel ${kernel})
   endif()
-  execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} ${choice}
+  execute_process(COMMAND ${EMULATOR} ${PROGRAM} ${ARGUMENTS} ${choice}
                   OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "${PROGRAM} with the ${kernel} kernel answered ${result}:\n${output}")
