@@ -54,7 +54,8 @@ typedef enum tern_format TERN_ENUM_TYPE {
   TERN_FORMAT_DEFAULT = -1,  // only in tern_quantize_options: the scheme's own
   TERN_FORMAT_I2 = 0,
   TERN_FORMAT_S2 = 1,
-  TERN_FORMAT_I8 = 2
+  TERN_FORMAT_I8 = 2,
+  TERN_FORMAT_B3 = 3
 } tern_format;
 
 typedef enum tern_non_finite TERN_ENUM_TYPE {

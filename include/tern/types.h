@@ -26,6 +26,7 @@ enum class Format : std::uint8_t {
   i2,  // trits, four a byte, code = trit + 1
   s2,  // -2..1, four a byte, two's complement
   i8,  // one code a byte
+  b3,  // trits, five a byte, a number in base 3
 };
 
 // What to do with NaN and infinities in the input.

@@ -65,7 +65,7 @@ Result<Enum> to_enum(const char* where, const char* field, CEnum value, Enum las
 
 inline constexpr DType kLastDType = DType::i32;
 inline constexpr Scheme kLastScheme = Scheme::int2;
-inline constexpr Format kLastFormat = Format::i8;
+inline constexpr Format kLastFormat = Format::b3;
 inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
 inline constexpr Activation kLastActivation = Activation::squared_relu;
 inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;

@@ -65,6 +65,8 @@ TEST(CStatus, ParsesWhatItNames) {
   EXPECT_EQ(scheme, TERN_SCHEME_INT2);
   EXPECT_EQ(tern_format_parse("s2", &format), TERN_OK);
   EXPECT_EQ(format, TERN_FORMAT_S2);
+  EXPECT_EQ(tern_format_parse("b3", &format), TERN_OK);
+  EXPECT_EQ(format, TERN_FORMAT_B3);
   EXPECT_EQ(tern_dtype_parse("bf16", &dtype), TERN_OK);
   EXPECT_EQ(dtype, TERN_DTYPE_BF16);
   EXPECT_EQ(tern_capability_parse("x86_avx2", &capability), TERN_OK);

@@ -20,7 +20,8 @@ constexpr WordTable<DType, 7> kDTypes = {{{DType::f32, "f32"},
                                           {DType::i32, "i32"}}};
 constexpr WordTable<Scheme, 4> kSchemes = {
     {{Scheme::absmean, "absmean"}, {Scheme::absmax, "absmax"}, {Scheme::mse, "mse"}, {Scheme::int2, "int2"}}};
-constexpr WordTable<Format, 3> kFormats = {{{Format::i2, "i2"}, {Format::s2, "s2"}, {Format::i8, "i8"}}};
+constexpr WordTable<Format, 4> kFormats = {
+    {{Format::i2, "i2"}, {Format::s2, "s2"}, {Format::i8, "i8"}, {Format::b3, "b3"}}};
 constexpr WordTable<NonFinite, 2> kPolicies = {{{NonFinite::reject, "reject"}, {NonFinite::saturate, "saturate"}}};
 
 // All of `text` as a decimal number, or nothing.

@@ -1,29 +1,48 @@
 // Reading, writing and checking rows of codes, one code at a time: the slow truth that kernels are compared with.
 #include "format/format.h"
 
+#include "format/b3.h"
 #include "format/i2.h"
 #include "format/s2.h"
 
 namespace tern {
+namespace {
+
+// The codes from `at` on that share a byte; behind the last of k, code 0, the padding of every format.
+template <std::size_t kCount>
+std::array<int, kCount> codes_of_byte(const std::int8_t* codes, std::int64_t at, std::int64_t k) {
+  std::array<int, kCount> of{};
+  for (std::size_t j = 0; j < kCount && at + static_cast<std::int64_t>(j) < k; ++j)
+    of[j] = codes[at + static_cast<std::int64_t>(j)];
+  return of;
+}
+
+}  // namespace
 
 int read_code(Format format, const std::uint8_t* row, std::int64_t index) {
   switch (format) {
     case Format::i2: return i2::read(row[index / 4], static_cast<int>(index % 4));
     case Format::s2: return s2::read(row[index / 4], static_cast<int>(index % 4));
     case Format::i8: return static_cast<std::int8_t>(row[index]);
+    case Format::b3: return b3::read(row[index / 5], static_cast<int>(index % 5));
   }
   return 0;
 }
 
 void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint8_t* row) {
-  if (format == Format::i8) {
-    for (std::int64_t i = 0; i < k; ++i) row[i] = static_cast<std::uint8_t>(codes[i]);
-    return;
-  }
-  for (std::int64_t i = 0; i < k; i += 4) {
-    std::array<int, 4> quad{};  // code 0 is the padding of both formats
-    for (std::int64_t j = i; j < i + 4 && j < k; ++j) quad[static_cast<std::size_t>(j - i)] = codes[j];
-    row[i / 4] = format == Format::i2 ? i2::pack(quad) : s2::pack(quad);
+  switch (format) {
+    case Format::i2:
+      for (std::int64_t i = 0; i < k; i += 4) *row++ = i2::pack(codes_of_byte<4>(codes, i, k));
+      return;
+    case Format::s2:
+      for (std::int64_t i = 0; i < k; i += 4) *row++ = s2::pack(codes_of_byte<4>(codes, i, k));
+      return;
+    case Format::i8:
+      for (std::int64_t i = 0; i < k; ++i) row[i] = static_cast<std::uint8_t>(codes[i]);
+      return;
+    case Format::b3:
+      for (std::int64_t i = 0; i < k; i += 5) *row++ = b3::pack(codes_of_byte<5>(codes, i, k));
+      return;
   }
 }
 
@@ -38,9 +57,8 @@ std::int64_t first_invalid_code(Format format, Scheme scheme, const std::uint8_t
     const int code = read_code(format, row, i);
     if (code < range.min || code > range.max) return i;
   }
-  if (format != Format::i8)
-    for (std::int64_t i = k; i < 4 * row_bytes(format, k); ++i)
-      if (read_code(format, row, i) != 0) return k;
+  for (std::int64_t i = k; i < codes_per_byte(format) * row_bytes(format, k); ++i)
+    if (read_code(format, row, i) != 0) return k;
   return -1;
 }
 

@@ -16,14 +16,25 @@ struct CodeRange {
 // The codes a scheme can produce.
 constexpr CodeRange code_range(Scheme scheme) { return scheme == Scheme::int2 ? CodeRange{-2, 1} : CodeRange{-1, 1}; }
 
-// Whether a format can hold a scheme's codes as the library stores them: trits in i2, -2..1 in s2, either in i8.
-constexpr bool holds(Format format, Scheme scheme) { return format == Format::i8 || format == default_format(scheme); }
+// Whether a format can hold a scheme's codes as the library stores them: trits in i2 and b3, -2..1 in s2, either in i8.
+constexpr bool holds(Format format, Scheme scheme) {
+  return format == Format::i8 || (format == Format::s2) == (scheme == Scheme::int2);
+}
 
-constexpr int codes_per_byte(Format format) { return format == Format::i8 ? 1 : 4; }
+constexpr int codes_per_byte(Format format) {
+  switch (format) {
+    case Format::i8: return 1;
+    case Format::b3: return 5;
+    case Format::i2:
+    case Format::s2: break;
+  }
+  return 4;
+}
 
 // Bytes of a row of k codes. Rows never share a byte.
 constexpr std::int64_t row_bytes(Format format, std::int64_t k) {
-  return format == Format::i8 ? k : k / 4 + (k % 4 != 0 ? 1 : 0);
+  const std::int64_t per_byte = codes_per_byte(format);
+  return k / per_byte + (k % per_byte != 0 ? 1 : 0);
 }
 
 // Finite and above 0. Judged by its bits, so that a caller's flush mode cannot make a small scale look like 0.
@@ -32,7 +43,8 @@ static_assert(valid_scale(1e-45F) && valid_scale(3.4e38F) && !valid_scale(0.0F) 
 
 constexpr DType code_dtype(Format format) { return format == Format::i8 ? DType::i8 : DType::u8; }
 
-// Reads code `index` of a row in any format, without checking that it is valid: an i2 code 3 reads as 2.
+// Reads code `index` of a row in any format, without checking that it is valid: an i2 code 3 reads as 2, and so does
+// every code of a b3 byte that no trits give.
 int read_code(Format format, const std::uint8_t* row, std::int64_t index);
 
 // Writes a row of k codes from int8, padding included. The codes must be valid.

@@ -1,8 +1,9 @@
-// Every byte of every 2-bit format, and rows of every short length.
+// Every byte of every packed format, and rows of every short length.
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "format/b3.h"
 #include "format/format.h"
 #include "format/i2.h"
 #include "format/s2.h"
@@ -39,9 +40,42 @@ TEST(S2, EveryByteRoundTrips) {
   }
 }
 
+// The five trits of v = 0..242, the first the most significant.
+std::array<int, 5> trits_of(int v) { return {v / 81 - 1, v / 27 % 3 - 1, v / 9 % 3 - 1, v / 3 % 3 - 1, v % 3 - 1}; }
+
+TEST(B3, EveryTritsRoundTrip) {
+  for (int v = 0; v < 243; ++v) {
+    const auto byte = b3::pack(trits_of(v));
+    EXPECT_TRUE(b3::valid(byte)) << v;
+    for (int j = 0; j < 5; ++j) EXPECT_EQ(b3::read(byte, j), trits_of(v)[static_cast<std::size_t>(j)]) << v;
+  }
+}
+
+TEST(B3, EveryByteKnowsWhetherTritsGiveIt) {
+  int invalid = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    bool given = false;
+    for (int v = 0; v < 243; ++v) given = given || b3::pack(trits_of(v)) == byte;
+    EXPECT_EQ(b3::valid(static_cast<std::uint8_t>(byte)), given) << byte;
+    for (int j = 0; j < 5 && !given; ++j) EXPECT_EQ(b3::read(static_cast<std::uint8_t>(byte), j), 2) << byte;
+    invalid += given ? 0 : 1;
+  }
+  EXPECT_EQ(invalid, 13);
+}
+
+TEST(B3, BytesWorkedOutByHand) {
+  // +1 0 -1 0 +1: 2*81 + 1*27 + 0*9 + 1*3 + 2 = 194, 194 * 256 / 243 = 204.4. -1 +1 and padding 0 0 0:
+  // 0*81 + 2*27 + 1*9 + 1*3 + 1 = 67, 67 * 256 / 243 = 70.6.
+  const std::int8_t codes[] = {1, 0, -1, 0, 1, -1, 1};
+  std::uint8_t row[2] = {};
+  pack_row(Format::b3, codes, 7, row);
+  EXPECT_EQ(row[0], 205);
+  EXPECT_EQ(row[1], 71);
+}
+
 TEST(Rows, PackAndReadEveryShortLength) {
-  for (const Format format : {Format::i2, Format::s2, Format::i8})
-    for (std::int64_t k = 0; k <= 9; ++k) {
+  for (const Format format : {Format::i2, Format::s2, Format::i8, Format::b3})
+    for (std::int64_t k = 0; k <= 11; ++k) {
       const int low = format == Format::s2 ? -2 : -1;
       std::vector<std::int8_t> codes(static_cast<std::size_t>(k));
       for (std::size_t i = 0; i < codes.size(); ++i)
@@ -70,12 +104,26 @@ TEST(Rows, EveryPlaceOfAnInvalidCodeIsFound) {
     }
 }
 
+TEST(Rows, EveryPlaceOfAnInvalidB3ByteIsFound) {
+  for (std::int64_t k = 1; k <= 16; ++k)
+    for (std::int64_t bad = 0; bad < row_bytes(Format::b3, k); ++bad)
+      for (int byte = 0; byte < 256; ++byte) {
+        if (b3::valid(static_cast<std::uint8_t>(byte))) continue;
+        std::vector<std::uint8_t> row(static_cast<std::size_t>(row_bytes(Format::b3, k)), b3::kPadding);
+        row[static_cast<std::size_t>(bad)] = static_cast<std::uint8_t>(byte);
+        EXPECT_EQ(first_invalid_code(Format::b3, Scheme::mse, row.data(), k), 5 * bad) << k << ' ' << byte;
+      }
+}
+
 TEST(Rows, WrongPaddingIsFound) {
   const std::uint8_t i2_row[] = {0b00'01'01'01};  // three trits and a code 0 where the padding must be 1
   EXPECT_EQ(first_invalid_code(Format::i2, Scheme::absmax, i2_row, 3), 3);
   EXPECT_EQ(first_invalid_code(Format::i2, Scheme::absmax, i2_row, 4), -1);
   const std::uint8_t s2_row[] = {0b01'00'00'00};
   EXPECT_EQ(first_invalid_code(Format::s2, Scheme::int2, s2_row, 3), 3);
+  const std::uint8_t b3_row[] = {b3::pack({0, 0, 0, 0, 1})};
+  for (std::int64_t k = 1; k < 5; ++k) EXPECT_EQ(first_invalid_code(Format::b3, Scheme::absmean, b3_row, k), k);
+  EXPECT_EQ(first_invalid_code(Format::b3, Scheme::absmean, b3_row, 5), -1);
 }
 
 TEST(Rows, FormatsHoldTheirSchemes) {
@@ -84,6 +132,17 @@ TEST(Rows, FormatsHoldTheirSchemes) {
   EXPECT_FALSE(holds(Format::s2, Scheme::absmean));
   EXPECT_TRUE(holds(Format::s2, Scheme::int2));
   EXPECT_TRUE(holds(Format::i8, Scheme::int2));
+  EXPECT_TRUE(holds(Format::b3, Scheme::absmean));
+  EXPECT_FALSE(holds(Format::b3, Scheme::int2));
+}
+
+TEST(Rows, BytesOfARow) {
+  EXPECT_EQ(row_bytes(Format::i2, 9), 3);
+  EXPECT_EQ(row_bytes(Format::i8, 9), 9);
+  EXPECT_EQ(row_bytes(Format::b3, 0), 0);
+  EXPECT_EQ(row_bytes(Format::b3, 5), 1);
+  EXPECT_EQ(row_bytes(Format::b3, 6), 2);
+  EXPECT_EQ(row_bytes(Format::b3, 4096), 820);
 }
 
 }  // namespace

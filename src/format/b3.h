@@ -1,0 +1,41 @@
+// Format b3: five trits a byte, the first in the highest place of a number in base 3.
+//
+//   v = 81 d0 + 27 d1 + 9 d2 + 3 d3 + d4     digit d = trit + 1, so v is 0..242
+//   byte = ceil(v * 256 / 243)               v / 243 as a fraction of 256; padding is trit 0, digit 1
+//
+// Times 3, a fraction carries its first digit over 256 and leaves those behind it: digit j is (q * 3) >> 8 of
+// q = byte * 3^j mod 256. Thirteen bytes are no such fraction and never appear.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace tern::b3 {
+
+constexpr std::uint8_t pack(std::array<int, 5> trits) {
+  unsigned v = 0;
+  for (const int trit : trits) v = 3 * v + static_cast<unsigned>(trit + 1);
+  return static_cast<std::uint8_t>((v * 256 + 242) / 243);
+}
+
+// Whether five trits give the byte: 243 * byte = 256 v + rest, and one byte less would be below 256 v.
+constexpr bool valid(std::uint8_t byte) { return (byte * 243U & 255U) < 243; }
+
+inline constexpr int kInvalid = 2;  // what every place of a byte that is not valid reads as
+
+constexpr int read(std::uint8_t byte, int j) {
+  constexpr std::array<unsigned, 5> kPower = {1, 3, 9, 27, 81};
+  if (!valid(byte)) return kInvalid;
+  const unsigned q = byte * kPower[static_cast<std::size_t>(j)] & 255U;
+  return static_cast<int>(q * 3 >> 8) - 1;
+}
+
+inline constexpr std::uint8_t kPadding = 0x80;
+
+static_assert(pack({-1, -1, -1, -1, -1}) == 0 && pack({1, 1, 1, 1, 1}) == 255);
+static_assert(pack({0, 0, 0, 0, 0}) == kPadding);    // v = 121: 30976 / 243 = 127.5
+static_assert(pack({-1, -1, -1, -1, 0}) == 2);       // v = 1: 256 / 243 = 1.05
+static_assert(read(2, 3) == -1 && read(2, 4) == 0);  // 2 * 81 = 162, 162 * 3 = 256 + 230
+static_assert(valid(0) && !valid(1) && valid(2) && valid(255));
+
+}  // namespace tern::b3
