@@ -30,8 +30,9 @@ enum class Capability : std::uint8_t {
   sm_90a,  // exactly 9.0: wgmma and setmaxnreg exist nowhere else
   sm_100,
   sm_120,
+  x86_avx512vbmi,
 };
-inline constexpr int kCapabilityCount = 15;
+inline constexpr int kCapabilityCount = 16;
 
 TERN_API std::string_view name(Capability);
 TERN_API Result<Capability> parse_capability(std::string_view);

@@ -41,19 +41,22 @@ class PackedWeights {
   PackedWeights() = default;
 
   // The bytes that pack() needs for codes and scales together.
-  static TERN_API Result<std::size_t> packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity);
+  static TERN_API Result<std::size_t> packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity,
+                                                   Format format = Format::i2);
 
-  // Codes are trits in i2: u8 [n, ceil(k/4)]; scales as ternary_quantize writes them. A code 3 is an
-  // invalid_quantized_value with its index. Memory is the context's, or the caller's (64-byte aligned, which must
-  // outlive every copy of the handle).
+  // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)], and stay so: a fifth less memory for b3.
+  // Scales as ternary_quantize writes them. A code that is no trit is an invalid_quantized_value with its index. Memory
+  // is the context's, or the caller's (64-byte aligned, which must outlive every copy of the handle).
   static TERN_API Result<PackedWeights> pack(const Context&, const QuantizedTensor&, std::span<std::byte> memory = {});
   static TERN_API Result<PackedWeights> pack(const Context&, const ConstTensorView& codes,
                                              const ConstTensorView& scales, std::int64_t n, std::int64_t k,
-                                             const Granularity& granularity, std::span<std::byte> memory = {});
+                                             const Granularity& granularity, std::span<std::byte> memory = {},
+                                             Format format = Format::i2);
 
   [[nodiscard]] TERN_API std::int64_t n() const;
   [[nodiscard]] TERN_API std::int64_t k() const;
   [[nodiscard]] TERN_API const Granularity& granularity() const;
+  [[nodiscard]] TERN_API Format format() const;
   [[nodiscard]] TERN_API std::size_t bytes() const;       // codes and scales, padding included
   [[nodiscard]] TERN_API std::uint64_t checksum() const;  // of the canonical bytes, as QuantizedTensor's
   [[nodiscard]] TERN_API std::string_view tile() const;   // the order's name
@@ -94,7 +97,7 @@ struct TERN_API Linear {
     DType x_dtype = DType::i8;  // i8, f32, f16, bf16
     LinearMath math = LinearMath::w2a8;
     NonFinite non_finite = NonFinite::reject;  // of float activations
-    Format format = Format::i2;                // of the weights
+    Format format = Format::i2;                // of the weights: i2 or b3
     std::vector<Matrix> matrices = {};
   };
   struct Output {

@@ -264,16 +264,19 @@ typedef struct tern_packed_weights_info {
   size_t bytes;       // codes and scales, padding included
   uint64_t checksum;  // of the canonical bytes, as tern_quantized_checksum()
   const char* tile;   // the order's name
+  tern_format format;
 } tern_packed_weights_info;
 
 // The bytes that n x k weights need, codes and scales together.
-TERN_API tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, size_t* out);
-// Codes are trits in i2, u8 [n, ceil(k/4)], scales as ternary_quantize writes them; both may be dropped afterwards. The
-// memory is the caller's (64-byte aligned, alive until the handle is destroyed), or with NULL and 0 the context's.
+TERN_API tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, tern_format format,
+                                               size_t* out);
+// Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)], scales as ternary_quantize writes them; both
+// may be dropped afterwards. The memory is the caller's (64-byte aligned, alive until the handle is destroyed), or with
+// NULL and 0 the context's.
 TERN_API tern_status tern_packed_weights_create(const tern_context* context, const tern_tensor_view* codes,
                                                 const tern_tensor_view* scales, int64_t n, int64_t k,
-                                                tern_granularity granularity, void* memory, size_t memory_bytes,
-                                                tern_packed_weights** out);
+                                                tern_granularity granularity, tern_format format, void* memory,
+                                                size_t memory_bytes, tern_packed_weights** out);
 TERN_API tern_status tern_packed_weights_create_from_quantized(const tern_context* context,
                                                                const tern_quantized* quantized, void* memory,
                                                                size_t memory_bytes, tern_packed_weights** out);

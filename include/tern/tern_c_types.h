@@ -109,7 +109,8 @@ typedef enum tern_capability TERN_ENUM_TYPE {
   TERN_CAPABILITY_SM_90 = 11,
   TERN_CAPABILITY_SM_90A = 12,
   TERN_CAPABILITY_SM_100 = 13,
-  TERN_CAPABILITY_SM_120 = 14
+  TERN_CAPABILITY_SM_120 = 14,
+  TERN_CAPABILITY_X86_AVX512VBMI = 15
 } tern_capability;
 
 // The word for a value; "unknown" for a number that is none.

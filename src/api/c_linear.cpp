@@ -62,7 +62,8 @@ Status make_packed_weights(PackedWeights weights, tern_packed_weights** out) {
                 .granularity = from_granularity(made->weights.granularity()),
                 .bytes = made->weights.bytes(),
                 .checksum = made->weights.checksum(),
-                .tile = made->tile.c_str()};
+                .tile = made->tile.c_str(),
+                .format = static_cast<tern_format>(made->weights.format())};
   *out = made.release();
   return {};
 }
@@ -106,11 +107,13 @@ Result<LinearArgs> to_args(const char* where, const tern_linear_args* args) {
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
-tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, size_t* out) {
+tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, tern_format format,
+                                      size_t* out) {
   return guarded("tern_packed_weights_bytes", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
     TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
-    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(n, k, cpp_granularity));
+    TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
+    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(n, k, cpp_granularity, cpp_format));
     *out = bytes;
     return {};
   });
@@ -118,8 +121,8 @@ tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity gra
 
 tern_status tern_packed_weights_create(const tern_context* context, const tern_tensor_view* codes,
                                        const tern_tensor_view* scales, int64_t n, int64_t k,
-                                       tern_granularity granularity, void* memory, size_t memory_bytes,
-                                       tern_packed_weights** out) {
+                                       tern_granularity granularity, tern_format format, void* memory,
+                                       size_t memory_bytes, tern_packed_weights** out) {
   return guarded("tern_packed_weights_create", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
     *out = nullptr;
@@ -127,10 +130,11 @@ tern_status tern_packed_weights_create(const tern_context* context, const tern_t
     TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
     TERN_ASSIGN(cpp_scales, to_view(where, "scales", *scales));
     TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
+    TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
     TERN_ASSIGN(cpp_memory, to_memory(where, memory, memory_bytes));
     const ParallelForWatch watch;
-    TERN_ASSIGN(weights,
-                PackedWeights::pack(context->context, cpp_codes, cpp_scales, n, k, cpp_granularity, cpp_memory));
+    TERN_ASSIGN(weights, PackedWeights::pack(context->context, cpp_codes, cpp_scales, n, k, cpp_granularity, cpp_memory,
+                                             cpp_format));
     TERN_RETURN_IF_ERROR(watch.status(where));
     return make_packed_weights(std::move(weights), out);
   });

@@ -132,11 +132,11 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   EXPECT_NULL(tern_ternary_quantize_plan_run(owner.get(), stream, nullptr, 0, nullptr), "args");
   EXPECT_NULL(tern_ternary_quantize_plan_get_info(nullptr, &plan_info), "plan");
   EXPECT_NULL(tern_ternary_quantize_plan_get_info(owner.get(), nullptr), "out");
-  EXPECT_NULL(tern_packed_weights_bytes(8, 8, {TERN_GRANULARITY_TENSOR, 0}, nullptr), "out");
-  EXPECT_NULL(tern_packed_weights_create(nullptr, &x, &x, 1, 8, {}, nullptr, 0, &packed), "context");
-  EXPECT_NULL(tern_packed_weights_create(c, nullptr, &x, 1, 8, {}, nullptr, 0, &packed), "codes");
-  EXPECT_NULL(tern_packed_weights_create(c, &x, nullptr, 1, 8, {}, nullptr, 0, &packed), "scales");
-  EXPECT_NULL(tern_packed_weights_create(c, &x, &x, 1, 8, {}, nullptr, 0, nullptr), "out");
+  EXPECT_NULL(tern_packed_weights_bytes(8, 8, {TERN_GRANULARITY_TENSOR, 0}, TERN_FORMAT_I2, nullptr), "out");
+  EXPECT_NULL(tern_packed_weights_create(nullptr, &x, &x, 1, 8, {}, TERN_FORMAT_I2, nullptr, 0, &packed), "context");
+  EXPECT_NULL(tern_packed_weights_create(c, nullptr, &x, 1, 8, {}, TERN_FORMAT_I2, nullptr, 0, &packed), "codes");
+  EXPECT_NULL(tern_packed_weights_create(c, &x, nullptr, 1, 8, {}, TERN_FORMAT_I2, nullptr, 0, &packed), "scales");
+  EXPECT_NULL(tern_packed_weights_create(c, &x, &x, 1, 8, {}, TERN_FORMAT_I2, nullptr, 0, nullptr), "out");
   EXPECT_NULL(tern_packed_weights_create_from_quantized(nullptr, q, nullptr, 0, &packed), "context");
   EXPECT_NULL(tern_packed_weights_create_from_quantized(c, nullptr, nullptr, 0, &packed), "quantized");
   EXPECT_NULL(tern_packed_weights_create_from_quantized(c, q, nullptr, 0, nullptr), "out");

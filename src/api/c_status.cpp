@@ -65,7 +65,9 @@ TERN_SAME(TERN_CAPABILITY_SM_90, Capability::sm_90);
 TERN_SAME(TERN_CAPABILITY_SM_90A, Capability::sm_90a);
 TERN_SAME(TERN_CAPABILITY_SM_100, Capability::sm_100);
 TERN_SAME(TERN_CAPABILITY_SM_120, Capability::sm_120);
-static_assert(TERN_CAPABILITY_SM_120 + 1 == kCapabilityCount, "a new capability needs its line here and in tern_c.h");
+TERN_SAME(TERN_CAPABILITY_X86_AVX512VBMI, Capability::x86_avx512vbmi);
+static_assert(TERN_CAPABILITY_X86_AVX512VBMI + 1 == kCapabilityCount,
+              "a new capability needs its line here and in tern_c.h");
 #undef TERN_SAME
 
 struct LastError {

@@ -33,12 +33,12 @@ using CActivations = CWeights;
 TEST_F(CWeights, AreTheSameFromPartsAndInTheCallersMemory) {
   const tern_quantized_info& q = info_of(quantized_);
   std::size_t bytes = 0;
-  ASSERT_EQ(tern_packed_weights_bytes(kN, kK, kByRow, &bytes), TERN_OK);
+  ASSERT_EQ(tern_packed_weights_bytes(kN, kK, kByRow, TERN_FORMAT_I2, &bytes), TERN_OK);
   ASSERT_LE(bytes, sizeof(workspace_.data));
   tern_packed_weights* made = nullptr;
-  ASSERT_EQ(
-      tern_packed_weights_create(context_.get(), &q.codes, &q.scales, kN, kK, kByRow, workspace_.data, bytes, &made),
-      TERN_OK)
+  ASSERT_EQ(tern_packed_weights_create(context_.get(), &q.codes, &q.scales, kN, kK, kByRow, TERN_FORMAT_I2,
+                                       workspace_.data, bytes, &made),
+            TERN_OK)
       << tern_last_error()->text;
   const WeightsHandle mine(made), packed = pack(context_.get(), quantized_);
   std::uint64_t checksum = 0;
@@ -61,8 +61,8 @@ TEST_F(CWeights, AreRefusedByName) {
   tern_tensor_view codes = q.codes, scales = q.scales;
   tern_packed_weights* made = nullptr;
   const auto create = [&](tern_granularity granularity, void* memory, std::size_t memory_bytes) {
-    return tern_packed_weights_create(context_.get(), &codes, &scales, kN, kK, granularity, memory, memory_bytes,
-                                      &made);
+    return tern_packed_weights_create(context_.get(), &codes, &scales, kN, kK, granularity, TERN_FORMAT_I2, memory,
+                                      memory_bytes, &made);
   };
   EXPECT_FAILS(create(kByRow, nullptr, 64), TERN_INVALID_ARGUMENT, "memory is NULL but memory_bytes is 64");
   EXPECT_FAILS(create(kByRow, workspace_.data, 1), TERN_INVALID_ARGUMENT, "memory has 1 bytes");
@@ -82,7 +82,7 @@ TEST_F(CWeights, AreRefusedByName) {
   EXPECT_EQ(tern_last_error()->index, kK + 10);
   EXPECT_EQ(made, nullptr);
   std::size_t bytes = 0;
-  EXPECT_FAILS(tern_packed_weights_bytes(-3, kK, kByRow, &bytes), TERN_INVALID_ARGUMENT, "-3");
+  EXPECT_FAILS(tern_packed_weights_bytes(-3, kK, kByRow, TERN_FORMAT_I2, &bytes), TERN_INVALID_ARGUMENT, "-3");
 }
 
 TEST_F(CWeights, ThatAreNoTritsAreUnsupported) {

@@ -17,15 +17,16 @@ constexpr std::string_view kPack = "pack";
 
 }  // namespace
 
-Result<std::size_t> PackedWeights::packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity) {
-  return packed_weights_bytes(n, k, granularity);
+Result<std::size_t> PackedWeights::packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity,
+                                                Format format) {
+  return packed_weights_bytes(n, k, granularity, format);
 }
 
 Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTensorView& codes,
                                           const ConstTensorView& scales, std::int64_t n, std::int64_t k,
-                                          const Granularity& granularity, std::span<std::byte> memory) {
-  TERN_ASSIGN(bytes, packed_weights_bytes(n, k, granularity));
-  TERN_ASSIGN(rows, as_rows(kPack, "codes", codes, DType::u8, n, row_bytes(Format::i2, k)));
+                                          const Granularity& granularity, std::span<std::byte> memory, Format format) {
+  TERN_ASSIGN(bytes, packed_weights_bytes(n, k, granularity, format));
+  TERN_ASSIGN(rows, as_rows(kPack, "codes", codes, DType::u8, n, row_bytes(format, k)));
   const std::int64_t count = make_ranges(n, k, granularity).total;
   TERN_RETURN_IF_ERROR(check_dense(kPack, "scales", scales, DType::f32, count));
   TERN_RETURN_IF_ERROR(check_scales(kPack, "scales", static_cast<const float*>(scales.data), count));
@@ -49,7 +50,8 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                  .scales = static_cast<const float*>(scales.data),
                                  .n = n,
                                  .k = k,
-                                 .granularity = granularity};
+                                 .granularity = granularity,
+                                 .format = format};
   TERN_ASSIGN(state, pack_weights(weights, context.state().threads, memory.first(bytes)));
   state.memory = std::move(own);
   return PackedWeights(std::make_shared<const State>(std::move(state)));
@@ -57,10 +59,10 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
 
 Result<PackedWeights> PackedWeights::pack(const Context& context, const QuantizedTensor& q,
                                           std::span<std::byte> memory) {
-  if (q.format != Format::i2)
-    return error(Code::unsupported, kPack, "{} codes of scheme {} are not trits in 2 bits; quantize to i2",
+  if (q.format != Format::i2 && q.format != Format::b3)
+    return error(Code::unsupported, kPack, "{} codes of scheme {} are not packed trits; quantize to i2 or b3",
                  name(q.format), name(q.scheme));
-  return pack(context, q.codes.view(), q.scales.view(), q.rows(), q.k(), q.granularity, memory);
+  return pack(context, q.codes.view(), q.scales.view(), q.rows(), q.k(), q.granularity, memory, q.format);
 }
 
 std::int64_t PackedWeights::n() const { return state_ ? state_->tile.n : 0; }
@@ -69,6 +71,7 @@ const Granularity& PackedWeights::granularity() const {
   static constexpr Granularity kNone;
   return state_ ? state_->granularity : kNone;
 }
+Format PackedWeights::format() const { return state_ ? state_->tile.format : Format::i2; }
 std::size_t PackedWeights::bytes() const { return state_ ? state_->bytes : 0; }
 std::uint64_t PackedWeights::checksum() const { return state_ ? state_->checksum : 0; }
 std::string_view PackedWeights::tile() const { return "tile16"; }
@@ -82,7 +85,11 @@ Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights,
   if (options.x_dtype == DType::i8)
     return error(Code::invalid_argument, "BitLinear",
                  "x is i8, which comes with scales of its own; use a LinearPlan, or f32, f16 or bf16");
-  Linear::Problem problem{.m_max = options.m_max, .k = weights.k(), .x_dtype = options.x_dtype, .math = options.math};
+  Linear::Problem problem{.m_max = options.m_max,
+                          .k = weights.k(),
+                          .x_dtype = options.x_dtype,
+                          .math = options.math,
+                          .format = weights.format()};
   problem.matrices = {{.n = weights.n(),
                        .granularity = weights.granularity(),
                        .y_dtype = options.y_dtype,

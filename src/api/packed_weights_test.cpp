@@ -1,6 +1,7 @@
 // PackedWeights as a user calls it: what it needs, what it refuses, and how long it lives.
 #include <cmath>
 
+#include "ops/linear/packed_weights.h"
 #include "tests/support/linear_weights.h"
 
 namespace tern::test {
@@ -162,9 +163,9 @@ TEST(PackedWeights, OfAQuantizedTensorHasItsChecksum) {
 
 TEST(PackedWeights, FormatsThatAreNotTritsInTwoBitsAreRefusedByName) {
   EXPECT_EQ(message(PackedWeights::pack(open(), quantized({.scheme = Scheme::int2}))),
-            "unsupported: s2 codes of scheme int2 are not trits in 2 bits; quantize to i2 (pack)");
+            "unsupported: s2 codes of scheme int2 are not packed trits; quantize to i2 or b3 (pack)");
   EXPECT_EQ(message(PackedWeights::pack(open(), quantized({.format = Format::i8}))),
-            "unsupported: i8 codes of scheme absmean are not trits in 2 bits; quantize to i2 (pack)");
+            "unsupported: i8 codes of scheme absmean are not packed trits; quantize to i2 or b3 (pack)");
 }
 
 TEST(PackedWeights, OutlivesWhatItWasMadeFrom) {
@@ -181,6 +182,41 @@ TEST(PackedWeights, OutlivesWhatItWasMadeFrom) {
   ASSERT_TRUE(layer.ok()) << message(layer);
   ASSERT_TRUE(layer->forward(rows(x, 130), rows(y, 9)).ok());
   EXPECT_EQ(y, want);
+}
+
+TEST(PackedWeights, FiveTritsAByteTakeAFifthLess) {
+  const Weights w = make_weights(37, 203, Granularity::row(), Format::b3);
+  const auto packed = w.pack();
+  ASSERT_TRUE(packed.ok()) << message(packed);
+  EXPECT_EQ(packed->format(), Format::b3);
+  EXPECT_EQ(packed->bytes(), *PackedWeights::packed_bytes(37, 203, w.granularity, Format::b3));
+  EXPECT_EQ(*PackedWeights::packed_bytes(1600, 1600, Granularity::tensor(), Format::b3) - 4, 1600U * 1600 / 5);
+  EXPECT_EQ(*PackedWeights::packed_bytes(1600, 1600, Granularity::tensor()) - 4, 1600U * 1600 / 4);
+  for (std::int64_t n = 0; n < 37; ++n)
+    for (std::int64_t k = 0; k < 203; ++k)
+      ASSERT_EQ(packed->state()->tile.trit(packed->state()->codes, n, k),
+                w.trits[static_cast<std::size_t>(n * 203 + k)]);
+}
+
+TEST(PackedWeights, AByteThatNoFiveTritsGiveIsRefusedWithItsPlace) {
+  Weights w = make_weights(37, 203, Granularity::row(), Format::b3);
+  w.codes[static_cast<std::size_t>(2 * row_bytes(Format::b3, 203) + 3)] = 1;
+  EXPECT_EQ(message(w.pack()),
+            "invalid_quantized_value: codes[2, 15] (element 421) lies in a byte that no five trits give (pack)");
+}
+
+TEST(PackedWeights, MeetOnlyPlansOfTheirFormat) {
+  const Weights w = make_weights(8, 20, Granularity::row(), Format::b3);
+  Linear::Problem problem{.m_max = 1, .k = 20, .x_dtype = DType::f32};
+  problem.matrices = {{.n = 8, .granularity = Granularity::row()}};
+  const Context context = open();
+  auto plan = LinearPlan::select(context, problem);
+  ASSERT_TRUE(plan.ok());
+  std::vector<float> x = whole_numbers(1, 20), y(8);
+  const Linear::Output output{.weights = *w.pack(), .y = rows(y, 8)};
+  const Memory memory(plan->workspace_bytes());
+  EXPECT_EQ(message(plan->run(context.stream(), memory.span(), {.x = rows(x, 20), .outputs = {&output, 1}})),
+            "invalid_argument: weights are b3, the problem says i2 (linear)");
 }
 
 }  // namespace

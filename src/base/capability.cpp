@@ -21,6 +21,7 @@ constexpr WordTable<Capability, kCapabilityCount> kNames = {{
     {Capability::sm_90a, "sm_90a"},
     {Capability::sm_100, "sm_100"},
     {Capability::sm_120, "sm_120"},
+    {Capability::x86_avx512vbmi, "x86_avx512vbmi"},
 }};
 
 }  // namespace

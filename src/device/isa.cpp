@@ -10,8 +10,9 @@ namespace tern {
 namespace {
 
 // Lowest first: a limit removes everything behind it.
-constexpr std::array kX86 = {Capability::x86_sse41,  Capability::x86_avx2,       Capability::x86_avx_vnni,
-                             Capability::x86_avx512, Capability::x86_avx512vnni, Capability::x86_amx_int8};
+constexpr std::array kX86 = {Capability::x86_sse41,   Capability::x86_avx2,       Capability::x86_avx_vnni,
+                             Capability::x86_avx512,  Capability::x86_avx512vnni, Capability::x86_avx512vbmi,
+                             Capability::x86_amx_int8};
 constexpr std::array kArm = {Capability::arm_neon, Capability::arm_dotprod, Capability::arm_i8mm};
 constexpr std::array kCuda = {Capability::sm_75,  Capability::sm_80,  Capability::sm_90,
                               Capability::sm_90a, Capability::sm_100, Capability::sm_120};

@@ -4,14 +4,16 @@
 //     byte 4r + c of a line     7 6 | 5 4 | 3 2 | 1 0
 //     code (trit + 1) of        12+c  8+c   4+c   c       the line's columns, all of row r of the tile
 //
-// A line is 64 bytes: 16 rows with 16 columns. A shift and a mask leave bytes of four neighbouring columns for each
-// row, what the byte products of processors add up. Columns come in segments: one for a whole row, or one per group of
-// scales. Segments are padded to whole lines, rows to whole tiles; padding is code 1, a zero.
+// A line is 64 bytes: 16 rows with 16 columns, or with 20 where a byte has five trits (format b3, tile16_b3.h), those
+// of columns c, 4+c, 8+c, 12+c and 16+c. A shift and a mask leave bytes of four neighbouring columns for each row, what
+// the byte products of processors add up. Columns come in segments: one for a whole row, or one per group of scales.
+// Segments are padded to whole lines, rows to whole tiles; padding is code 1, a zero.
 #pragma once
 
 #include <cstdint>
 
 #include "base/checked.h"
+#include "format/tile16_b3.h"
 #include "tern/types.h"
 
 namespace tern {
@@ -19,9 +21,10 @@ namespace tern {
 struct Tile16 {
   static constexpr std::int64_t kRows = 16;
   static constexpr std::int64_t kLineBytes = 64;
-  static constexpr std::int64_t kLineColumns = 16;
-  static constexpr std::uint32_t kPadding = 0x55'55'55'55;  // of one row in a line
+  static constexpr std::uint32_t kPadding = 0x55'55'55'55;  // of one row in a line of i2
 
+  Format format = Format::i2;
+  std::int64_t line_columns = 16;
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t segment_elems = 0;  // columns of every segment but perhaps the last
@@ -31,14 +34,19 @@ struct Tile16 {
   std::int64_t tile_lines = 0;
   std::int64_t tiles = 0;
 
-  static Tile16 of(std::int64_t n, std::int64_t k, const Granularity& granularity) {
-    Tile16 t{.n = n, .k = k, .segment_elems = k, .segments = k > 0 ? 1 : 0};
+  static Tile16 of(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format) {
+    Tile16 t{.format = format,
+             .line_columns = columns_of(format),
+             .n = n,
+             .k = k,
+             .segment_elems = k,
+             .segments = k > 0 ? 1 : 0};
     if (granularity.kind == Granularity::Kind::group && granularity.group_size < k) {
       t.segment_elems = granularity.group_size;
       t.segments = ceil_div(k, t.segment_elems);
     }
-    t.segment_lines = ceil_div(t.segment_elems, kLineColumns);
-    t.last_lines = k > 0 ? ceil_div(k - (t.segments - 1) * t.segment_elems, kLineColumns) : 0;
+    t.segment_lines = ceil_div(t.segment_elems, t.line_columns);
+    t.last_lines = k > 0 ? ceil_div(k - (t.segments - 1) * t.segment_elems, t.line_columns) : 0;
     t.tile_lines = k > 0 ? (t.segments - 1) * t.segment_lines + t.last_lines : 0;
     t.tiles = ceil_div(n, kRows);
     return t;
@@ -47,7 +55,7 @@ struct Tile16 {
   [[nodiscard]] std::int64_t tile_bytes() const { return tile_lines * kLineBytes; }
   [[nodiscard]] std::int64_t bytes() const { return tiles * tile_bytes(); }
   // Padded columns of a tile, and of the activations that meet it.
-  [[nodiscard]] std::int64_t columns() const { return tile_lines * kLineColumns; }
+  [[nodiscard]] std::int64_t columns() const { return tile_lines * line_columns; }
   [[nodiscard]] std::int64_t elems_of(std::int64_t segment) const {
     return segment + 1 < segments ? segment_elems : k - segment * segment_elems;
   }
@@ -55,14 +63,18 @@ struct Tile16 {
     return segment + 1 < segments ? segment_lines : last_lines;
   }
   [[nodiscard]] int trit(const std::uint8_t* packed, std::int64_t row, std::int64_t kk) const {
-    const std::int64_t column = kk / segment_elems * segment_lines * kLineColumns + kk % segment_elems;
-    const std::uint8_t* line = packed + row / kRows * tile_bytes() + column / kLineColumns * kLineBytes;
-    return ((line[4 * (row % kRows) + column % 4] >> (2 * (column % kLineColumns / 4))) & 3) - 1;
+    const std::int64_t column = kk / segment_elems * segment_lines * line_columns + kk % segment_elems;
+    const std::uint8_t* line = packed + row / kRows * tile_bytes() + column / line_columns * kLineBytes;
+    const std::uint8_t byte = line[4 * (row % kRows) + column % 4];
+    const auto place = static_cast<int>(column % line_columns / 4);
+    return (format == Format::b3 ? kTile16B3.read(byte, place) : (byte >> (2 * place)) & 3) - 1;
   }
   // Whether activations laid out for one shape serve the other.
   [[nodiscard]] bool same_columns(const Tile16& other) const {
-    return k == other.k && tile_lines == other.tile_lines && segments == other.segments;
+    return format == other.format && k == other.k && tile_lines == other.tile_lines && segments == other.segments;
   }
+
+  static constexpr std::int64_t columns_of(Format format) { return format == Format::b3 ? 20 : 16; }
 
   // One row of a line from its canonical i2 codes and back: 4 x 4 codes transposed.
   static constexpr std::uint32_t transpose(std::uint32_t codes) {

@@ -211,6 +211,14 @@ struct Emulated {
   static U broadcast4(const void* p) {  // four bytes, again and again
     return lanes<U>([&](std::size_t i) { return static_cast<const std::uint8_t*>(p)[i % 4]; });
   }
+  // table[(byte >> kShift) & 63], and the bits of a mask in which bytes differ
+  template <int kShift>
+  static U lookup64(const std::uint8_t* table, U a) {
+    return lanes<U>([&](std::size_t i) { return table[(a.v[i] >> kShift) & 63]; });
+  }
+  static U differing(U a, U b, int mask) {
+    return lanes<U>([&](std::size_t i) { return static_cast<std::uint8_t>((a.v[i] ^ b.v[i]) & mask); });
+  }
   // Bits kShift and kShift + 1 of each int32, minus one, as floats
   template <int kShift>
   static F trit_floats(U a) {

@@ -1,13 +1,13 @@
-// Vector words for AMX: those of AVX-512 with VNNI, and tiles of 16 rows of 64 bytes. The permission of the kernel was
-// asked for when the processor was looked at (device/cpuid.cpp).
+// Vector words for AMX: those of AVX-512 with VNNI and VBMI, and tiles of 16 rows of 64 bytes. The permission of the
+// kernel was asked for when the processor was looked at (device/cpuid.cpp).
 #pragma once
 
-#include "simd/x86_avx512vnni.h"
+#include "simd/x86_avx512vbmi.h"
 
 namespace tern::simd {
 namespace {
 
-struct X86AmxInt8 : X86Avx512Vnni {
+struct X86AmxInt8 : X86Avx512Vbmi {
   // The shapes of the eight tiles. Setting them zeroes the tiles.
   struct Shapes {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};

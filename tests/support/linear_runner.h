@@ -36,11 +36,12 @@ struct LinearCase {
 inline float odd_scale(Random& random) { return 0.001F + static_cast<float>(random.below(1'000'003)) / 997'001.0F; }
 
 inline PackedWeights pack_for_test(const std::vector<std::uint8_t>& codes, const std::vector<float>& scales,
-                                   std::int64_t n, std::int64_t k, const Granularity& granularity, int threads = 1) {
-  const auto bytes = packed_weights_bytes(n, k, granularity);
+                                   std::int64_t n, std::int64_t k, const Granularity& granularity,
+                                   Format format = Format::i2) {
+  const auto bytes = packed_weights_bytes(n, k, granularity, format);
   auto memory = Tensor::allocate(host_memory(), DType::u8, {static_cast<std::int64_t>(*bytes)});
-  auto state = pack_weights({codes.data(), row_bytes(Format::i2, k), scales.data(), n, k, granularity},
-                            pool_of(threads), memory->as<std::byte>());
+  auto state = pack_weights({codes.data(), row_bytes(format, k), scales.data(), n, k, granularity, format}, pool_of(1),
+                            memory->as<std::byte>());
   if (!state.ok()) return {};
   state->memory = *std::move(memory);
   return PackedWeights(std::make_shared<const PackedWeights::State>(*std::move(state)));
@@ -67,19 +68,20 @@ inline LinearCase make_case(const Linear::Problem& problem, Random& random, X x 
   fill_activations(c, random, x);
   for (std::int64_t i = 0; i < c.m; ++i) c.x_scales.push_back(odd_scale(random) * 40);
   for (const Linear::Matrix& matrix : problem.matrices) {
-    std::vector<std::uint8_t> codes(static_cast<std::size_t>(matrix.n * row_bytes(Format::i2, k)));
+    const std::int64_t code_bytes = row_bytes(problem.format, k);
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(matrix.n * code_bytes));
     std::vector<std::int8_t> row(static_cast<std::size_t>(k));
     for (std::int64_t n = 0; n < matrix.n; ++n) {
       for (std::int8_t& trit : row)
         trit = w == W::plus ? 1 : w == W::minus ? -1 : static_cast<std::int8_t>(static_cast<int>(random.below(3)) - 1);
-      pack_row(Format::i2, row.data(), k, codes.data() + n * row_bytes(Format::i2, k));
+      pack_row(problem.format, row.data(), k, codes.data() + n * code_bytes);
     }
     std::vector<float> scales, bias, residual;
     for (std::int64_t i = 0; i < make_ranges(matrix.n, k, matrix.granularity).total; ++i)
       scales.push_back(odd_scale(random));
     for (std::int64_t i = 0; i < matrix.n; ++i) bias.push_back(odd_scale(random) * 100 - 50);
     for (std::int64_t i = 0; i < c.m * matrix.n; ++i) residual.push_back(odd_scale(random) * 1000 - 500);
-    c.weights.push_back(pack_for_test(codes, scales, matrix.n, k, matrix.granularity));
+    c.weights.push_back(pack_for_test(codes, scales, matrix.n, k, matrix.granularity, problem.format));
     c.codes.push_back(std::move(codes));
     c.scales.push_back(std::move(scales));
     c.bias.push_back(std::move(bias));
@@ -187,8 +189,8 @@ inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, in
 
 inline std::string describe(const LinearCase& c) {
   const Linear::Problem& p = c.problem;
-  std::string text = "m " + std::to_string(c.m) + " k " + std::to_string(p.k) + " x " + std::string(name(p.x_dtype)) +
-                     " " + std::string(name(p.math));
+  std::string text = std::string(name(p.format)) + " m " + std::to_string(c.m) + " k " + std::to_string(p.k) + " x " +
+                     std::string(name(p.x_dtype)) + " " + std::string(name(p.math));
   for (const Linear::Matrix& m : p.matrices)
     text += "; n " + std::to_string(m.n) + " " + name(m.granularity) + " y " + std::string(name(m.y_dtype)) +
             (m.bias ? " bias" : "") + (m.activation == Activation::none ? "" : " squared_relu") +

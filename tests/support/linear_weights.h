@@ -23,26 +23,28 @@ inline Context open(ContextConfig config = {}) {
 struct Weights {
   std::int64_t n = 3, k = 10;
   Granularity granularity = Granularity::row();
+  Format format = Format::i2;
   std::vector<std::int8_t> trits = {};
   std::vector<std::uint8_t> codes = {};
   std::vector<float> scales = {};
 
-  [[nodiscard]] ConstTensorView code_view() const { return {codes.data(), DType::u8, {n, row_bytes(Format::i2, k)}}; }
+  [[nodiscard]] ConstTensorView code_view() const { return {codes.data(), DType::u8, {n, row_bytes(format, k)}}; }
   [[nodiscard]] ConstTensorView scale_view() const {
     return {scales.data(), DType::f32, {static_cast<std::int64_t>(scales.size())}};
   }
   [[nodiscard]] Result<PackedWeights> pack(std::span<std::byte> memory = {}) const {
-    return PackedWeights::pack(open(), code_view(), scale_view(), n, k, granularity, memory);
+    return PackedWeights::pack(open(), code_view(), scale_view(), n, k, granularity, memory, format);
   }
 };
 
-inline Weights make_weights(std::int64_t n = 3, std::int64_t k = 10, Granularity granularity = Granularity::row()) {
-  Weights w{.n = n, .k = k, .granularity = granularity};
+inline Weights make_weights(std::int64_t n = 3, std::int64_t k = 10, Granularity granularity = Granularity::row(),
+                            Format format = Format::i2) {
+  Weights w{.n = n, .k = k, .granularity = granularity, .format = format};
   lab::Random random(static_cast<std::uint64_t>(n * k));
-  const std::int64_t bytes = row_bytes(Format::i2, k);
+  const std::int64_t bytes = row_bytes(format, k);
   w.codes.resize(static_cast<std::size_t>(n * bytes));
   for (std::int64_t i = 0; i < n * k; ++i) w.trits.push_back(static_cast<std::int8_t>(random.below(3) - 1));
-  for (std::int64_t i = 0; i < n; ++i) pack_row(Format::i2, w.trits.data() + i * k, k, w.codes.data() + i * bytes);
+  for (std::int64_t i = 0; i < n; ++i) pack_row(format, w.trits.data() + i * k, k, w.codes.data() + i * bytes);
   const std::int64_t groups = granularity.kind == Granularity::Kind::group ? (k - 1) / granularity.group_size + 1 : 1;
   const std::int64_t scales = granularity.kind == Granularity::Kind::tensor ? 1 : n * groups;
   for (std::int64_t i = 0; i < scales; ++i) w.scales.push_back(0.25F + static_cast<float>(random.below(100)) / 64);

@@ -11,13 +11,13 @@ namespace tern::linear {
 namespace {
 
 using Words = simd::ArmI8mm;
-using Vectors = Loops<Words>;
+using Vectors = Tiles<Words, I2Planes<Words>>;
 using Many = Vectors::Many;
 using U = Words::U;
 
 constexpr int kRowPairs = kTileRows / 2;
 constexpr int kTokenPairs = 3;
-constexpr std::int64_t kHalfBytes = kDecodedBytes / 2;  // of eight columns
+constexpr std::int64_t kHalfBytes = Vectors::kDecodedBytes / 2;  // of eight columns
 
 // Four rows of a line: zipped, four columns and the next four of a row lie side by side.
 void decode_rows(const std::uint8_t* w, std::uint8_t* codes) {
@@ -34,7 +34,7 @@ void decode(const Many& p) {
   for (std::int64_t i = 0; i < p.lines; ++i) {
     const std::uint8_t* line = p.w + i * kLineBytes;
     Words::prefetch_l2(Vectors::behind(line, p.tile_bytes));
-    for (int v = 0; v < 4; ++v) decode_rows(line + 16 * v, p.codes + i * kDecodedBytes + 32 * v);
+    for (int v = 0; v < 4; ++v) decode_rows(line + 16 * v, p.codes + i * Vectors::kDecodedBytes + 32 * v);
   }
 }
 
@@ -55,7 +55,7 @@ void panel(const Many& p, std::int64_t first) {
   for (auto& pair : part)
     for (Words::A& a : pair) a = Words::zero_a();
   const std::uint8_t* codes = p.codes;
-  for (std::int64_t column = 0; column < p.lines * kLineColumns; column += 8, codes += kHalfBytes) {
+  for (std::int64_t column = 0; column < p.lines * Vectors::kLineColumns; column += 8, codes += kHalfBytes) {
     U with[kPairs];
     for (int t = 0; t < kPairs; ++t) with[t] = Words::two_of_8(x[t][0] + column, x[t][1] + column);
     for (int r = 0; r < kRowPairs; ++r) {
@@ -79,9 +79,9 @@ void many(const Many& p) {
 }
 
 constexpr SimdTable table() {
-  SimdTable t = Vectors::table();
+  SimdTable t = Loops<Words>::table();
   static_assert(Vectors::kTiles == 1);
-  t.many = many;
+  t.i2.many = many;
   return t;
 }
 

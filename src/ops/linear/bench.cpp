@@ -29,17 +29,13 @@ struct Buffers {
   std::vector<std::vector<Linear::Output>> outputs;  // of each copy
 };
 
-std::vector<std::uint8_t> random_codes(Random& random, std::int64_t n, std::int64_t k) {
-  const std::int64_t bytes = row_bytes(Format::i2, k);
+std::vector<std::uint8_t> random_codes(Random& random, Format format, std::int64_t n, std::int64_t k) {
+  const std::int64_t bytes = row_bytes(format, k);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(n * bytes));
-  for (std::uint8_t& byte : codes) {
-    const std::uint64_t bits = random.next();
-    byte = static_cast<std::uint8_t>(bits % 3 | (bits >> 8) % 3 << 2 | (bits >> 16) % 3 << 4 | (bits >> 24) % 3 << 6);
-  }
-  for (std::int64_t row = 0; k % 4 != 0 && row < n; ++row) {  // padding is code 1
-    std::uint8_t& last = codes[static_cast<std::size_t>((row + 1) * bytes - 1)];
-    const auto used = static_cast<unsigned>(2 * (k % 4));
-    last = static_cast<std::uint8_t>((last & ((1U << used) - 1)) | (0x55U << used));
+  std::vector<std::int8_t> trits(static_cast<std::size_t>(k));
+  for (std::int64_t row = 0; row < n; ++row) {
+    for (std::int8_t& trit : trits) trit = static_cast<std::int8_t>(random.below(3) - 1);
+    pack_row(format, trits.data(), k, codes.data() + row * bytes);
   }
   return codes;
 }
@@ -74,10 +70,10 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
   double products = 0;
   op_case.bytes = p.m_max * p.k * static_cast<std::int64_t>(size_of(p.x_dtype));
   for (const Linear::Matrix& matrix : p.matrices) {
-    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(matrix.n, p.k, matrix.granularity));
+    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(matrix.n, p.k, matrix.granularity, p.format));
     part_bytes.push_back(bytes);
     const std::int64_t scales = make_ranges(matrix.n, p.k, matrix.granularity).total;
-    op_case.bytes += matrix.n * row_bytes(Format::i2, p.k) + 4 * scales +
+    op_case.bytes += matrix.n * row_bytes(p.format, p.k) + 4 * scales +
                      p.m_max * matrix.n * static_cast<std::int64_t>(size_of(matrix.y_dtype));
     products += static_cast<double>(p.m_max) * static_cast<double>(matrix.n) * static_cast<double>(p.k);
     buffers->y.emplace_back(static_cast<std::size_t>(p.m_max * matrix.n) * size_of(matrix.y_dtype));
@@ -87,15 +83,15 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
   buffers->outputs.resize(static_cast<std::size_t>(buffers->memory.copies()));
   for (std::size_t i = 0; i < p.matrices.size(); ++i) {
     const Linear::Matrix& matrix = p.matrices[i];
-    const std::vector<std::uint8_t> codes = random_codes(random, matrix.n, p.k);
+    const std::vector<std::uint8_t> codes = random_codes(random, p.format, matrix.n, p.k);
     std::vector<float> scales(static_cast<std::size_t>(make_ranges(matrix.n, p.k, matrix.granularity).total));
     for (float& s : scales) s = 0.01F + std::fabs(random.gaussian());
     for (std::int64_t copy = 0; copy < buffers->memory.copies(); ++copy) {
-      TERN_ASSIGN(weights,
-                  PackedWeights::pack(context, {codes.data(), DType::u8, {matrix.n, row_bytes(Format::i2, p.k)}},
-                                      {scales.data(), DType::f32, {static_cast<std::int64_t>(scales.size())}}, matrix.n,
-                                      p.k, matrix.granularity,
-                                      {static_cast<std::byte*>(buffers->memory.part(i, copy)), part_bytes[i]}));
+      TERN_ASSIGN(weights, PackedWeights::pack(context, {codes.data(), DType::u8, {matrix.n, row_bytes(p.format, p.k)}},
+                                               {scales.data(), DType::f32, {static_cast<std::int64_t>(scales.size())}},
+                                               matrix.n, p.k, matrix.granularity,
+                                               {static_cast<std::byte*>(buffers->memory.part(i, copy)), part_bytes[i]},
+                                               p.format));
       buffers->outputs[static_cast<std::size_t>(copy)].push_back(
           {.weights = weights, .y = {buffers->y[i].data(), matrix.y_dtype, {p.m_max, matrix.n}}});
     }

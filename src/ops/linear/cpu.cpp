@@ -17,13 +17,19 @@ constexpr std::int64_t kWorkRows = 64;             // rows that are work for a t
 constexpr std::int64_t kFetchBytes = 1024;         // of a stream
 constexpr std::int64_t kMinStaged = 16 * 1024;     // activations for a slot
 constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
-static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes && kLineColumns == Tile16::kLineColumns);
+static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes);
 static_assert(kBlockRows % (kMaxStreams * kTileRows) == 0 && kWorkRows % (kMaxTiles * kTileRows) == 0);
 
 class Driver {
  public:
   Driver(const SimdTable& table, const Params& params, const Exec& exec, const Shape& shape, const Memory& memory)
-      : t_(table), p_(params), exec_(exec), memory_(memory), floats_(shape.floats), panels_(shape.panels) {}
+      : t_(table),
+        loops_(*shape.loops),
+        p_(params),
+        exec_(exec),
+        memory_(memory),
+        floats_(shape.floats),
+        panels_(shape.panels) {}
 
   // Matrices with the same columns share the staged activations.
   Status run() {
@@ -71,8 +77,9 @@ class Driver {
     for (std::int64_t g = 0; g < shape.segments; ++g) {
       const std::int64_t elems = shape.elems_of(g), first = g * shape.segment_elems;
       const void* from = activation_quantize::element(x, dtype, first);
-      const std::int64_t at = m * token_stride(shape) + g * shape.segment_lines * kLineColumns;
-      const std::int64_t padded = shape.lines_of(g) * kLineColumns;  // with zeros
+      const std::int64_t at = m * token_stride(shape) + g * shape.segment_lines * shape.line_columns;
+      const std::int64_t lines = shape.lines_of(g);
+      const std::int64_t padded = panels_ ? panels_of(shape, lines) * kPanelColumns : lines * shape.line_columns;
       if (floats_) {
         float* out = memory_.staged.floats + at;
         std::fill(out + elems, out + padded, 0.0F);
@@ -80,19 +87,19 @@ class Driver {
         continue;
       }
       std::int8_t* out = panels_ ? scratch.row : memory_.staged.bytes + at;
-      std::fill(out + elems, out + (panels_ ? ceil_div(elems, kPanelColumns) * kPanelColumns : padded), std::int8_t{0});
+      std::fill(out + elems, out + padded, std::int8_t{0});
       memory_.staged.sums[m * shape.segments + g] = dtype == DType::i8
                                                         ? t_.copy(static_cast<const std::int8_t*>(from), elems, out)
                                                         : t_.tokens.quantize[source](from, elems, s, out);
-      if (panels_) to_panel(shape, m, g, elems, out);
+      if (panels_) to_panel(shape, m, g, padded, out);
     }
     return true;
   }
 
-  void to_panel(const Tile16& shape, std::int64_t m, std::int64_t g, std::int64_t elems, const std::int8_t* row) {
+  void to_panel(const Tile16& shape, std::int64_t m, std::int64_t g, std::int64_t padded, const std::int8_t* row) {
     std::int8_t* out = memory_.staged.bytes + m / kPanelTokens * panel_stride(shape) +
                        g * segment_tiles(shape) * kPanelBytes + m % kPanelTokens * kPanelColumns;
-    for (std::int64_t at = 0; at < elems; at += kPanelColumns, out += kPanelBytes)
+    for (std::int64_t at = 0; at < padded; at += kPanelColumns, out += kPanelBytes)
       std::memcpy(out, row + at, static_cast<std::size_t>(kPanelColumns));
   }
 
@@ -114,7 +121,7 @@ class Driver {
   // Few tokens wait for memory: a thread reads the stretch that it packed, and helps when it was quicker than others.
   void stream(std::size_t matrix, std::int64_t units, int slots) {
     std::uninitialized_default_construct_n(memory_.shares, slots);
-    SharedWork work({memory_.shares, static_cast<std::size_t>(slots)}, units, t_.streams);
+    SharedWork work({memory_.shares, static_cast<std::size_t>(slots)}, units, loops_.streams);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
       std::int64_t first = 0, last = 0;
@@ -134,12 +141,12 @@ class Driver {
     WorkQueue queue(blocks, 1);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
-      if (panels_) t_.begin(p_.m);
+      if (panels_) loops_.begin(p_.m);
       for (std::int64_t i = 0, next = 0; queue.next(i, next);) {
         Rows rows(*this, matrix, units * i / blocks, units * (i + 1) / blocks);
         for (Piece piece; rows.next(rows_each, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
       }
-      if (panels_) t_.end();
+      if (panels_) loops_.end();
     });
   }
 
@@ -185,7 +192,7 @@ class Driver {
 
   // A stretch as several streams, its parts side by side.
   void stream_rows(const Rows& all, const Scratch& scratch) {
-    const int streams = t_.streams;  // parts behind these are not asked for
+    const int streams = loops_.streams;  // parts behind these are not asked for
     Rows parts[kMaxStreams] = {all.part(0, streams), all.part(1, streams), all.part(2, streams), all.part(3, streams)};
     const std::int64_t most = kBlockRows / streams;
     while (true) {
@@ -200,9 +207,9 @@ class Driver {
 
   // The first lines of the streams of a stretch, on their way before they are asked for.
   void fetch(const Rows& all) const {
-    for (int i = 0; i < t_.streams; ++i) {
+    for (int i = 0; i < loops_.streams; ++i) {
       Piece piece;
-      if (!all.part(i, t_.streams).next(kTileRows, piece)) continue;
+      if (!all.part(i, loops_.streams).next(kTileRows, piece)) continue;
       const Tile16& tile = piece.matrix->weights->tile;
       const std::uint8_t* w = piece.matrix->weights->codes + piece.row / kTileRows * tile.tile_bytes();
       for (std::int64_t at = 0; at < std::min(kFetchBytes, tile.tile_bytes()); at += kLineBytes)
@@ -304,26 +311,29 @@ class Driver {
       packed_tiles(b, 0, g);
       return;
     }
-    const std::int64_t lines = b.tile.lines_of(g), most = t_.codes_bytes / (t_.max_tiles * kDecodedBytes);
+    const std::int64_t lines = b.tile.lines_of(g),
+                       most = loops_.codes_bytes / (loops_.max_tiles * decoded_bytes(b.tile));
     const std::int64_t pieces = ceil_div(lines, most),
-                       step = ceil_div(ceil_div(lines, pieces), kPanelLines) * kPanelLines;
+                       step = ceil_div(ceil_div(lines, pieces), panel_lines(b.tile)) * panel_lines(b.tile);
     for (std::int64_t from = 0; from < lines; from += step)
       each_tile(b, [&](std::int64_t tile, int tiles) {
-        t_.many({.w = codes_at(b, g) + from * kLineBytes + tile * b.tile.tile_bytes(),
-                 .tile_bytes = b.tile.tile_bytes(),
-                 .tiles = tiles,
-                 .lines = std::min(step, lines - from),
-                 .x = panels_ ? panels(b, g, from) : staged(memory_.staged.bytes, b, g, from),
-                 .tokens = b.tokens,
-                 .codes = b.scratch.codes,
-                 .sums = b.scratch.sums + tile * kTileRows,
-                 .ld = kBlockRows,
-                 .fresh = from == 0});
+        loops_.many({.w = codes_at(b, g) + from * kLineBytes + tile * b.tile.tile_bytes(),
+                     .tile_bytes = b.tile.tile_bytes(),
+                     .tiles = tiles,
+                     .lines = std::min(step, lines - from),
+                     .x = panels_ ? panels(b, g, from) : staged(memory_.staged.bytes, b, g, from),
+                     .tokens = b.tokens,
+                     .codes = b.scratch.codes,
+                     .sums = b.scratch.sums + tile * kTileRows,
+                     .ld = kBlockRows,
+                     .fresh = from == 0});
       });
   }
 
+  static std::int64_t decoded_bytes(const Tile16& tile) { return tile.line_columns / kPlaneColumns * kLineBytes; }
+
   void packed(const Block& b, const PackedTiles& tiles, std::int64_t g) {
-    t_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, g, 0), kBlockRows);
+    loops_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, g, 0), kBlockRows);
   }
   // Adds the sums of a segment for the block's tiles from one on.
   void packed_tiles(const Block& b, std::int64_t first, std::int64_t g) {
@@ -340,18 +350,18 @@ class Driver {
   // f(first tile of the block, tiles).
   template <class F>
   void each_tile(const Block& b, F f) {
-    for (std::int64_t tile = 0; tile < b.tiles(); tile += t_.max_tiles)
-      f(tile, static_cast<int>(std::min<std::int64_t>(t_.max_tiles, b.tiles() - tile)));
+    for (std::int64_t tile = 0; tile < b.tiles(); tile += loops_.max_tiles)
+      f(tile, static_cast<int>(std::min<std::int64_t>(loops_.max_tiles, b.tiles() - tile)));
   }
   // Tokens of the block, columns from a line of segment g on.
   template <class T>
   Tokens<T> staged(const T* all, const Block& b, std::int64_t g, std::int64_t line) const {
     const std::int64_t stride = token_stride(b.tile);
-    return {all + b.m * stride + (g * b.tile.segment_lines + line) * kLineColumns, stride};
+    return {all + b.m * stride + (g * b.tile.segment_lines + line) * b.tile.line_columns, stride};
   }
 
   [[nodiscard]] Tokens<std::int8_t> panels(const Block& b, std::int64_t g, std::int64_t line) const {
-    const std::int64_t stride = panel_stride(b.tile), tiles = g * segment_tiles(b.tile) + line / kPanelLines;
+    const std::int64_t stride = panel_stride(b.tile), tiles = g * segment_tiles(b.tile) + panels_of(b.tile, line);
     return {memory_.staged.bytes + b.m / kPanelTokens * stride + tiles * kPanelBytes, stride};
   }
 
@@ -378,7 +388,7 @@ class Driver {
         });
         continue;
       }
-      const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / kLineColumns;
+      const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / b.tile.line_columns;
       for (std::int64_t from = 0; from < lines; from += most) {
         float_sums(b, g, from, std::min(most, lines - from), sums);
         add(g, [&](std::int64_t t, std::int64_t r) { return sums[t * kBlockRows + r]; });
@@ -396,19 +406,19 @@ class Driver {
     const std::uint8_t* w = codes_at(b, g) + from * kLineBytes;
     const std::int64_t step = b.tile.tile_bytes();
     if (p_.m <= kFewTokens) {
-      t_.float_packed[p_.m](w, step, b.tiles(), lines, staged(memory_.staged.floats, b, g, from), sums, kBlockRows);
+      loops_.float_packed[p_.m](w, step, b.tiles(), lines, staged(memory_.staged.floats, b, g, from), sums, kBlockRows);
       return;
     }
     each_tile(b, [&](std::int64_t tile, int tiles) {
-      t_.float_many({.w = w + tile * step,
-                     .tile_bytes = step,
-                     .tiles = tiles,
-                     .lines = lines,
-                     .x = staged(memory_.staged.floats, b, g, from),
-                     .tokens = b.tokens,
-                     .codes = b.scratch.codes,
-                     .sums = sums + tile * kTileRows,
-                     .ld = kBlockRows});
+      loops_.float_many({.w = w + tile * step,
+                         .tile_bytes = step,
+                         .tiles = tiles,
+                         .lines = lines,
+                         .x = staged(memory_.staged.floats, b, g, from),
+                         .tokens = b.tokens,
+                         .codes = b.scratch.codes,
+                         .sums = sums + tile * kTileRows,
+                         .ld = kBlockRows});
     });
   }
 
@@ -441,6 +451,7 @@ class Driver {
   }
 
   const SimdTable& t_;
+  const TileLoops& loops_;
   const Params& p_;
   const Exec& exec_;
   const Memory& memory_;
@@ -452,16 +463,17 @@ class Driver {
 std::size_t cpu_workspace(const SimdTable& table, const Linear::Problem& p, int threads) {
   WorkspaceLedger ledger(nullptr);
   const Shape shape =
-      shape_of(table, p.m_max, p.k, p.math, p.matrices.size(), [&](std::size_t i) { return p.matrices[i]; });
-  const Memory memory(ledger, table, shape, p.k, p.non_finite == NonFinite::saturate, threads);
+      shape_of(table, p.format, p.m_max, p.k, p.math, p.matrices.size(), [&](std::size_t i) { return p.matrices[i]; });
+  const Memory memory(ledger, shape, p.k, p.non_finite == NonFinite::saturate, threads);
   return ledger.bytes();
 }
 
 Status cpu_run(const SimdTable& table, const Params& p, const Exec& exec) {
   // The plan's m_max sized the workspace; this run's m books no more.
   WorkspaceLedger ledger(exec.workspace.data());
-  const Shape shape = shape_of(table, p.m, p.k, p.math, p.count, [&](std::size_t i) { return p.matrices[i].spec; });
-  const Memory memory(ledger, table, shape, p.k, p.non_finite == NonFinite::saturate, exec.threads.count());
+  const Shape shape =
+      shape_of(table, p.format, p.m, p.k, p.math, p.count, [&](std::size_t i) { return p.matrices[i].spec; });
+  const Memory memory(ledger, shape, p.k, p.non_finite == NonFinite::saturate, exec.threads.count());
   return Driver(table, p, exec, shape, memory).run();
 }
 

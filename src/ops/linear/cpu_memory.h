@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/checked.h"
 #include "format/tile16.h"
@@ -12,13 +13,13 @@ namespace tern::linear {
 
 inline constexpr std::int64_t kBlockRows = 128;  // the most rows whose sums are kept at a time
 inline constexpr std::int64_t kMaxTokens = 128;  // tokens of a block
-inline constexpr std::int64_t kPanelLines = kPanelColumns / kLineColumns;
 // Trits of a float mode are decoded as far as one chain goes.
 inline constexpr auto kTritsBytes = kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float));
 
 struct Shape {
   std::int64_t m = 0;
-  bool floats = false;        // activations stay float
+  bool floats = false;  // activations stay float
+  const TileLoops* loops = nullptr;
   bool panels = false;        // activations are staged as tiles
   std::int64_t stride = 0;    // of staged tokens or panels, for the matrix with the most columns
   std::int64_t segments = 1;  // the most of all matrices
@@ -28,21 +29,28 @@ struct Shape {
 // Padded columns, on a line of the cache and one more: tokens a page apart would share its ways.
 inline std::int64_t token_stride(const Tile16& tile) { return ceil_div(tile.columns(), 64) * 64 + 64; }
 
-// The same as tiles: of a segment, and of a panel.
-inline std::int64_t segment_tiles(const Tile16& tile) { return ceil_div(tile.segment_lines, kPanelLines); }
+// Lines whose columns are whole panels, and the fewest of them that are.
+inline std::int64_t panel_lines(const Tile16& tile) {
+  return kPanelColumns / std::gcd(kPanelColumns, tile.line_columns);
+}
+inline std::int64_t panels_of(const Tile16& tile, std::int64_t lines) {
+  return ceil_div(lines * tile.line_columns, kPanelColumns);
+}
+// Activations as tiles: of a segment, and of a panel.
+inline std::int64_t segment_tiles(const Tile16& tile) { return panels_of(tile, tile.segment_lines); }
 inline std::int64_t panel_stride(const Tile16& tile) {
-  return ((tile.segments - 1) * segment_tiles(tile) + ceil_div(tile.last_lines, kPanelLines)) * kPanelBytes;
+  return ((tile.segments - 1) * segment_tiles(tile) + panels_of(tile, tile.last_lines)) * kPanelBytes;
 }
 
 // matrix(i) is number i of `count`.
 template <class MatrixAt>
-Shape shape_of(const SimdTable& table, std::int64_t m, std::int64_t k, LinearMath math, std::size_t count,
-               MatrixAt matrix) {
-  Shape s{.m = m, .floats = math == LinearMath::w2_float};
-  s.panels = table.begin != nullptr && !s.floats && m > kFewTokens;
+Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64_t k, LinearMath math,
+               std::size_t count, MatrixAt matrix) {
+  Shape s{.m = m, .floats = math == LinearMath::w2_float, .loops = format == Format::b3 ? &table.b3 : &table.i2};
+  s.panels = s.loops->begin != nullptr && !s.floats && m > kFewTokens;
   for (std::size_t i = 0; i < count; ++i) {
     const Granularity& granularity = matrix(i).granularity;
-    const Tile16 tile = Tile16::of(matrix(i).n, k, granularity);
+    const Tile16 tile = Tile16::of(matrix(i).n, k, granularity, format);
     s.stride = std::max(s.stride, s.panels ? panel_stride(tile) : token_stride(tile));
     s.segments = std::max(s.segments, tile.segments);
     s.any_float_sums = s.any_float_sums || !exact(math, granularity);
@@ -78,7 +86,7 @@ struct Memory {
   SharedWork::Share* shares = nullptr;  // one for each slot
   Scratch first;                        // of slot 0
   std::int64_t codes_step = 0, sums_step = 0, clean_step = 0, row_step = 0;
-  Memory(WorkspaceLedger& ledger, const SimdTable& table, const Shape& s, std::int64_t k, bool saturate, int slots) {
+  Memory(WorkspaceLedger& ledger, const Shape& s, std::int64_t k, bool saturate, int slots) {
     const auto m = static_cast<std::size_t>(s.m);
     if (s.floats)
       staged.floats = ledger.book<float>(m * static_cast<std::size_t>(s.stride));
@@ -89,10 +97,10 @@ struct Memory {
     staged.scales = ledger.book<float>(m);
     const auto n = static_cast<std::size_t>(slots);
     shares = ledger.book<SharedWork::Share>(n);
-    codes_step = s.m > kFewTokens ? std::max(table.codes_bytes, kTritsBytes) : 0;
+    codes_step = s.m > kFewTokens ? std::max(s.loops->codes_bytes, kTritsBytes) : 0;
     sums_step = std::min(s.m, kMaxTokens) * kBlockRows;
     clean_step = saturate ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(k), 16)) : 0;
-    row_step = s.panels ? ceil_div(k, kPanelColumns) * kPanelColumns : 0;
+    row_step = s.panels ? (ceil_div(k, kPanelColumns) + 1) * kPanelColumns : 0;  // a last line may reach beyond k
     first.codes = ledger.book<std::uint8_t>(n * static_cast<std::size_t>(codes_step));
     first.sums = ledger.book<std::int32_t>(n * static_cast<std::size_t>(sums_step));
     first.totals = s.any_float_sums ? ledger.book<double>(n * static_cast<std::size_t>(sums_step)) : nullptr;

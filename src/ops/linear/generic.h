@@ -5,21 +5,22 @@
 #include <cstdint>
 
 #include "ops/activation_quantize/generic.h"
-#include "ops/linear/simd_table.h"
+#include "ops/linear/planes.h"
 #include "simd/half.h"
 
 namespace tern::linear {
 namespace {
 
-template <class S>
-struct Loops {
+// The loops over tiles: Planes says what the bytes of a line are.
+template <class S, class Planes>
+struct Tiles {
   using F = typename S::F;
-  using I = typename S::I;
   using U = typename S::U;
   using A = typename S::A;
-  using Quantize = activation_quantize::Loops<S>;
 
-  static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);  // of rows in a tile
+  static constexpr std::int64_t kLineColumns = Planes::kPlanes * kPlaneColumns;
+  static constexpr std::int64_t kDecodedBytes = Planes::kPlanes * kLineBytes;  // of a line, a byte a code
+  static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);    // of rows in a tile
   // A register tile of 12 sums where there are 16 registers, of 16 where there are 32, or as many as the words say.
   static constexpr int tile_sums() {
     if constexpr (requires { S::kTileSums; })
@@ -40,38 +41,6 @@ struct Loops {
     return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(bytes));
   }
 
-  static std::int32_t copy(const std::int8_t* x, std::int64_t elems, std::int8_t* out) {
-    const auto n = static_cast<std::size_t>(elems);
-    std::uint8_t ones[S::kBytes];
-    for (std::uint8_t& byte : ones) byte = 1;
-    const U one = S::load_bytes(ones);
-    std::int32_t lanes[S::kF] = {};
-    std::size_t at = 0;
-    while (at + S::kBytes <= n) {
-      A sums = S::zero_a();
-      for (std::size_t step = 0; step < S::kFlushSteps && at + S::kBytes <= n; ++step, at += S::kBytes) {
-        const U v = S::load_bytes(x + at);
-        S::store_bytes(out + at, v);
-        sums = S::dot(sums, one, v);
-      }
-      S::template flush<0>(sums, lanes);
-    }
-    std::int32_t sum = S::sum_lanes(S::load_i32(lanes));
-    for (; at < n; ++at) {
-      out[at] = x[at];
-      sum += x[at];
-    }
-    return sum;
-  }
-
-  template <int kSource>
-  static void widen(const void* x, std::int64_t elems, float* out) {
-    const auto n = static_cast<std::size_t>(elems);
-    std::size_t at = 0;
-    for (; at + S::kF <= n; at += S::kF) S::store(out + at, Quantize::template load<kSource>(x, at));
-    for (; at < n; ++at) out[at] = Quantize::template load1<kSource>(x, at);
-  }
-
   // Codes by four columns of a line of activations: they are spread over a vector, unless the words take them from one
   // that holds the line.
   static constexpr bool kDotsLane = requires(A a, U u) { S::template dot_lane<0>(a, u, u); };
@@ -90,18 +59,18 @@ struct Loops {
       return S::dot(sums, codes, with);
   }
 
-  // Few tokens. Codes of the second and last four columns of a line stay where they are, four times too large: that
-  // saves two shifts of three. Their sums are divided when they are flushed, four times as often.
+  // Few tokens, with scaled codes.
   template <int kTokens, int kStreams>
   static void tiles_at_once(const std::uint8_t* const (&w)[kStreams], std::int64_t lines, Tokens<std::int8_t> x,
                             std::int32_t* const (&sums)[kStreams], std::int64_t ld) {
     constexpr int kAtOnce = kVectors < 2 ? kVectors : 2;
-    constexpr int kSums = kVectors == 1 ? 4 : 2;  // independent ones of a vector
-    constexpr std::int64_t kFlushLines = static_cast<std::int64_t>(S::kFlushSteps) / 4 * kSums / 4;
+    constexpr std::int64_t kFlushLines =
+        static_cast<std::int64_t>(S::kFlushSteps) / Planes::kPlanesOfSum / Planes::kScale;
+    static_assert(kFlushLines > 0);
     for (int first = 0; first < kVectors; first += kAtOnce)
       for (std::int64_t line = 0; line < lines; line += kFlushLines) {
         const std::int64_t end = lines - line < kFlushLines ? lines : line + kFlushLines;
-        A part[kStreams][kAtOnce][kTokens][kSums];
+        A part[kStreams][kAtOnce][kTokens][Planes::kSums];
         for (auto& stream : part)
           for (auto& vector : stream)
             for (auto& token : vector)
@@ -110,37 +79,43 @@ struct Loops {
           for (int s = 0; s < kStreams; ++s) {
             const std::uint8_t* at = w[s] + i * kLineBytes;
             S::prefetch_l1(behind(at, kAhead));
-            U v[kAtOnce];
-            for (int p = 0; p < kAtOnce; ++p) v[p] = S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes));
-            dot_four<0, 0, 0x03>(part[s], v, x, i);
-            dot_four<1, 0, 0x0C>(part[s], v, x, i);
-            dot_four<2, 4, 0x03>(part[s], v, x, i);
-            dot_four<3, 4, 0x0C>(part[s], v, x, i);
+            typename Planes::Line v[kAtOnce];
+            for (int p = 0; p < kAtOnce; ++p)
+              v[p] = Planes::line(S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes)));
+            each_plane([&]<int kPlane>() { dot_scaled<kPlane>(part[s], v, x, i); });
           }
         for (int s = 0; s < kStreams; ++s)
           for (int p = 0; p < kAtOnce; ++p)
             for (int t = 0; t < kTokens; ++t)
-              for (int i = 0; i < kSums; ++i) {
-                std::int32_t* to = sums[s] + t * ld + (first + p) * static_cast<int>(S::kF);
-                if (i % 2 == 0)
-                  S::template flush<0>(part[s][p][t][i], to);
-                else
-                  S::template flush<2>(part[s][p][t][i], to);
-              }
+              flush_sums<0>(part[s][p][t], sums[s] + t * ld + (first + p) * static_cast<int>(S::kF));
       }
   }
-  template <int kFour, int kShift, int kMask, int kAtOnce, int kTokens, int kSums>
-  static void dot_four(A (&part)[kAtOnce][kTokens][kSums], const U (&v)[kAtOnce], Tokens<std::int8_t> x,
-                       std::int64_t line) {
+  template <int kSum>
+  static void flush_sums(const A (&part)[Planes::kSums], std::int32_t* to) {
+    S::template flush<Planes::shift(kSum)>(part[kSum], to);
+    if constexpr (kSum + 1 < Planes::kSums) flush_sums<kSum + 1>(part, to);
+  }
+  template <int kPlane, int kAtOnce, int kTokens>
+  static void dot_scaled(A (&part)[kAtOnce][kTokens][Planes::kSums], const typename Planes::Line (&v)[kAtOnce],
+                         Tokens<std::int8_t> x, std::int64_t line) {
     U code[kAtOnce];
-    for (int p = 0; p < kAtOnce; ++p) code[p] = S::template codes<kShift>(v[p], kMask);
+    for (int p = 0; p < kAtOnce; ++p) code[p] = Planes::template scaled<kPlane>(v[p]);
     for (int t = 0; t < kTokens; ++t) {
-      const U with = activations<kFour>(x.x + t * x.stride + line * kLineColumns);
+      const U with = activations<kPlane>(x.x + t * x.stride + line * kLineColumns);
       for (int p = 0; p < kAtOnce; ++p) {
-        A& sum = part[p][t][kFour % kSums];
-        sum = dot<kFour>(sum, code[p], with);
+        A& sum = part[p][t][Planes::sum(kPlane)];
+        sum = dot<kPlane>(sum, code[p], with);
       }
     }
+  }
+  template <class Body>
+  static void each_plane(Body body) {
+    with_plane<0>(body);
+  }
+  template <int kPlane, class Body>
+  static void with_plane(Body& body) {
+    body.template operator()<kPlane>();
+    if constexpr (kPlane + 1 < Planes::kPlanes) with_plane<kPlane + 1>(body);
   }
 
   // One token keeps the tiles of all streams in its registers; more of them take the streams in turn.
@@ -189,7 +164,7 @@ struct Loops {
     [[nodiscard]] U vector(std::int64_t line, int v) const {
       const std::int64_t at = v % kVectors * static_cast<int>(S::kBytes);
       const U packed = S::load_bytes(w + v / kVectors * w_tile_bytes + line * kLineBytes + at);
-      const U code = S::template codes<2 * kFour>(packed, 3);
+      const U code = Planes::template codes<kFour>(Planes::line(packed));
       S::store_bytes(codes + v / kVectors * tile_bytes + line * kDecodedBytes + kFour * kLineBytes + at, code);
       return code;
     }
@@ -239,7 +214,7 @@ struct Loops {
   template <int kRows, int kTokens, class Codes>
   static void register_tile(Codes codes, std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums,
                             std::int64_t ld) {
-    constexpr auto kFlushLines = static_cast<std::int64_t>(S::kFlushSteps / 4);
+    constexpr auto kFlushLines = static_cast<std::int64_t>(S::kFlushSteps / Planes::kPlanes);
     const std::int8_t* tokens[kTokens];
     for (int t = 0; t < kTokens; ++t) tokens[t] = hidden(x.x + t * x.stride);
     for (std::int64_t line = 0; line < lines; line += kFlushLines) {
@@ -249,10 +224,7 @@ struct Loops {
         for (A& a : token) a = S::zero_a();
       for (std::int64_t i = line; i < end; ++i) {
         codes.fetch(i);
-        dot_columns<0>(part, codes, i, tokens);
-        dot_columns<1>(part, codes, i, tokens);
-        dot_columns<2>(part, codes, i, tokens);
-        dot_columns<3>(part, codes, i, tokens);
+        each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, tokens); });
       }
       for (int t = 0; t < kTokens; ++t)
         for (int v = 0; v < kRows; ++v) S::template flush<0>(part[t][v], sums + t * ld + v * static_cast<int>(S::kF));
@@ -295,16 +267,17 @@ struct Loops {
         for (auto& vector : tile)
           for (F& f : vector) f = S::zero_f();
       for (std::int64_t line = 0; line < lines; ++line) {
-        U v[kAtOnce][kStep];
+        typename Planes::Line v[kAtOnce][kStep];
         for (int i = 0; i < kAtOnce; ++i) {
           const std::uint8_t* at = w + i * tile_bytes + line * kLineBytes;
           S::prefetch_l1(behind(at, kAhead));
-          for (int p = 0; p < kStep; ++p) v[i][p] = S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes));
+          for (int p = 0; p < kStep; ++p)
+            v[i][p] = Planes::line(S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes)));
         }
         each_column([&]<int kColumn>() {
           for (int i = 0; i < kAtOnce; ++i)
             for (int p = 0; p < kStep; ++p) {
-              const F trits = S::template trit_floats<kColumn % 4 * 8 + kColumn / 4 * 2>(v[i][p]);
+              const F trits = Planes::template trits<kColumn>(v[i][p]);
               for (int t = 0; t < kTokens; ++t)
                 part[i][p][t] =
                     S::mul_add(S::set1(x.x[t * x.stride + line * kLineColumns + kColumn]), trits, part[i][p][t]);
@@ -320,18 +293,15 @@ struct Loops {
   template <class Body>
   static void each_column(Body body) {
     [&]<int... kColumn>(Sequence<kColumn...>) { (body.template operator()<kColumn>(), ...); }
-    (Sequence<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>());
+    (typename Planes::Columns());
   }
-  template <int... kNumbers>
-  struct Sequence {};
 
   static void float_decode(const std::uint8_t* w, std::int64_t lines, float* trits) {
     for (std::int64_t line = 0; line < lines; ++line, w += kLineBytes, trits += kLineColumns * kTileRows)
       for (int p = 0; p < kVectors; ++p) {
-        const U v = S::load_bytes(w + p * static_cast<int>(S::kBytes));
+        const typename Planes::Line v = Planes::line(S::load_bytes(w + p * static_cast<int>(S::kBytes)));
         each_column([&]<int kColumn>() {
-          S::store(trits + kColumn * kTileRows + p * static_cast<int>(S::kF),
-                   S::template trit_floats<kColumn % 4 * 8 + kColumn / 4 * 2>(v));
+          S::store(trits + kColumn * kTileRows + p * static_cast<int>(S::kF), Planes::template trits<kColumn>(v));
         });
       }
   }
@@ -369,6 +339,60 @@ struct Loops {
     }
     for (int t = 0; t < kTokens; ++t)
       for (int v = 0; v < kRows; ++v) S::store(sums + t * ld + v * static_cast<int>(S::kF), part[t][v]);
+  }
+
+  static constexpr TileLoops loops() {
+    static_assert(kTiles <= kMaxTiles && kStreams <= kMaxStreams);
+    return {.streams = kStreams,
+            .packed = {nullptr, packed<1>, packed<2>, packed<3>},
+            .max_tiles = kTiles,
+            .codes_bytes = kCodesBytes,
+            .begin = nullptr,
+            .end = nullptr,
+            .many = many,
+            .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
+            .float_many = float_many};
+  }
+};
+
+template <class S>
+struct Loops {
+  using F = typename S::F;
+  using I = typename S::I;
+  using U = typename S::U;
+  using A = typename S::A;
+  using Quantize = activation_quantize::Loops<S>;
+
+  static std::int32_t copy(const std::int8_t* x, std::int64_t elems, std::int8_t* out) {
+    const auto n = static_cast<std::size_t>(elems);
+    std::uint8_t ones[S::kBytes];
+    for (std::uint8_t& byte : ones) byte = 1;
+    const U one = S::load_bytes(ones);
+    std::int32_t lanes[S::kF] = {};
+    std::size_t at = 0;
+    while (at + S::kBytes <= n) {
+      A sums = S::zero_a();
+      for (std::size_t step = 0; step < S::kFlushSteps && at + S::kBytes <= n; ++step, at += S::kBytes) {
+        const U v = S::load_bytes(x + at);
+        S::store_bytes(out + at, v);
+        sums = S::dot(sums, one, v);
+      }
+      S::template flush<0>(sums, lanes);
+    }
+    std::int32_t sum = S::sum_lanes(S::load_i32(lanes));
+    for (; at < n; ++at) {
+      out[at] = x[at];
+      sum += x[at];
+    }
+    return sum;
+  }
+
+  template <int kSource>
+  static void widen(const void* x, std::int64_t elems, float* out) {
+    const auto n = static_cast<std::size_t>(elems);
+    std::size_t at = 0;
+    for (; at + S::kF <= n; at += S::kF) S::store(out + at, Quantize::template load<kSource>(x, at));
+    for (; at < n; ++at) out[at] = Quantize::template load1<kSource>(x, at);
   }
 
   template <int kOut>
@@ -440,21 +464,15 @@ struct Loops {
   static constexpr SimdTable table() {
     static_assert(static_cast<int>(kOutF16) == activation_quantize::kF16 &&
                   kOutBf16 == static_cast<Out>(activation_quantize::kBf16));
-    static_assert(kTiles <= kMaxTiles && kStreams <= kMaxStreams);
-    return {.tokens = Quantize::table(),
-            .copy = copy,
-            .widen = {widen<0>, widen<1>, widen<2>},
-            .streams = kStreams,
-            .packed = {nullptr, packed<1>, packed<2>, packed<3>},
-            .max_tiles = kTiles,
-            .codes_bytes = kCodesBytes,
-            .begin = nullptr,
-            .end = nullptr,
-            .many = many,
-            .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
-            .float_many = float_many,
-            .epilogue = {epilogue<0, std::int32_t>, epilogue<1, std::int32_t>, epilogue<2, std::int32_t>},
-            .float_epilogue = {epilogue<0, float>, epilogue<1, float>, epilogue<2, float>}};
+    SimdTable table{.tokens = Quantize::table(),
+                    .copy = copy,
+                    .widen = {widen<0>, widen<1>, widen<2>},
+                    .i2 = Tiles<S, I2Planes<S>>::loops(),
+                    .b3 = {},
+                    .epilogue = {epilogue<0, std::int32_t>, epilogue<1, std::int32_t>, epilogue<2, std::int32_t>},
+                    .float_epilogue = {epilogue<0, float>, epilogue<1, float>, epilogue<2, float>}};
+    if constexpr (requires(U u) { S::template lookup64<0>(kB3.first, u); }) table.b3 = Tiles<S, B3Planes<S>>::loops();
+    return table;
   }
 };
 

@@ -65,7 +65,7 @@ Status check_matrix(const Linear::Problem& p, std::size_t i) {
   if (t != DType::f32 && t != DType::f16 && t != DType::bf16 && t != DType::i32)
     return error(Code::invalid_argument, Op::kName, "{} cannot be {}; it is f32, f16, bf16 or i32", argument(p, kY, i),
                  name(t));
-  TERN_RETURN_IF_ERROR(packed_weights_bytes(m.n, p.k, m.granularity));
+  TERN_RETURN_IF_ERROR(packed_weights_bytes(m.n, p.k, m.granularity, p.format));
   return {};
 }
 
@@ -79,6 +79,9 @@ Result<linear::Matrix> bind_matrix(const Linear::Problem& p, const Linear::Args&
   if (w->tile.n != spec.n || w->tile.k != p.k)
     return error(Code::invalid_argument, Op::kName, "{} are {} x {}, the problem says {} x {}", w_name, w->tile.n,
                  w->tile.k, spec.n, p.k);
+  if (w->tile.format != p.format)
+    return error(Code::invalid_argument, Op::kName, "{} are {}, the problem says {}", w_name, name(w->tile.format),
+                 name(p.format));
   if (w->granularity != spec.granularity)
     return error(Code::invalid_argument, Op::kName, "{} have scales by {}, the problem says {}", w_name,
                  name(w->granularity), name(spec.granularity));
@@ -141,8 +144,8 @@ Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
   if (p.x_dtype == DType::i8 && p.math == LinearMath::w2_float)
     return error(Code::invalid_argument, kName, "x is i8, which {} does not take; it is for f32, f16 and bf16",
                  name(p.math));
-  if (p.format != Format::i2)
-    return error(Code::unsupported, kName, "{} weights are not trits in 2 bits; linear takes i2", name(p.format));
+  if (p.format != Format::i2 && p.format != Format::b3)
+    return error(Code::unsupported, kName, "{} weights are not packed trits; linear takes i2 and b3", name(p.format));
   TERN_RETURN_IF_ERROR(check_extent(kName, p.m_max, p.k, DType::f32, Granularity::row()));
   bool all_exact = true;
   for (std::size_t i = 0; i < p.matrices.size(); ++i) {
@@ -158,7 +161,7 @@ Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
 }
 
 Result<Params> Op::bind(const Linear::Problem& p, const Linear::Args& args) {
-  Params params{.k = p.k, .x_dtype = p.x_dtype, .math = p.math, .non_finite = p.non_finite};
+  Params params{.k = p.k, .x_dtype = p.x_dtype, .format = p.format, .math = p.math, .non_finite = p.non_finite};
   if (args.outputs.size() != p.matrices.size())
     return error(Code::invalid_argument, kName, "{} outputs for {} matrices", args.outputs.size(), p.matrices.size());
   TERN_ASSIGN(elements, element_count(args.x.shape));

@@ -31,6 +31,7 @@ struct Params {
   std::int64_t m = 0;
   std::int64_t k = 0;
   DType x_dtype = DType::i8;
+  Format format = Format::i2;
   LinearMath math = LinearMath::w2a8;
   NonFinite non_finite = NonFinite::reject;
   const void* x = nullptr;

@@ -1,4 +1,4 @@
-// Tiles canonical i2 weights, in parallel over tiles.
+// Tiles canonical weights, in parallel over tiles.
 #include "ops/linear/packed_weights.h"
 
 #include <algorithm>
@@ -29,36 +29,50 @@ class Packer {
   // Returns whether every code is a trit.
   bool pack_tile(std::int64_t t) const {
     std::uint8_t* line = out_ + t * tile_.tile_bytes();
-    std::uint32_t bad = 0;
+    bool trits = true;
     for (std::int64_t s = 0; s < tile_.segments; ++s) {
       const std::int64_t first = s * tile_.segment_elems, elems = tile_.elems_of(s);
-      for (std::int64_t at = 0; at < elems; at += Tile16::kLineColumns, line += Tile16::kLineBytes)
+      for (std::int64_t at = 0; at < elems; at += tile_.line_columns, line += Tile16::kLineBytes)
         for (std::int64_t r = 0; r < Tile16::kRows; ++r) {
-          const std::int64_t row = t * Tile16::kRows + r;
-          const std::uint32_t codes =
-              row < w_.n ? codes_of(row, first + at, std::min(elems - at, Tile16::kLineColumns)) : Tile16::kPadding;
-          bad |= codes & (codes >> 1) & 0x55'55'55'55U;
-          const std::uint32_t word = Tile16::transpose(codes);
-          std::memcpy(line + 4 * r, &word, sizeof word);
+          const std::int64_t row = t * Tile16::kRows + r, count = std::min(elems - at, tile_.line_columns);
+          const std::uint8_t* codes = row < w_.n ? w_.codes + row * w_.stride_bytes : nullptr;
+          const bool good = tile_.format == Format::b3 ? pack_b3(codes, first + at, count, line + 4 * r)
+                                                       : pack_i2(codes, first + at, count, line + 4 * r);
+          trits = trits && good;
         }
     }
-    return bad == 0;
+    return trits;
   }
 
  private:
-  // Up to sixteen codes of a row from a column on, as canonical bytes hold them.
-  [[nodiscard]] std::uint32_t codes_of(std::int64_t row, std::int64_t column, std::int64_t count) const {
-    const std::uint8_t* codes = w_.codes + row * w_.stride_bytes;
+  // One row of a line from its codes from a column on; a row that is not there is padding.
+  static bool pack_i2(const std::uint8_t* codes, std::int64_t column, std::int64_t count, std::uint8_t* out) {
     std::uint32_t word = Tile16::kPadding;
-    if (count == Tile16::kLineColumns && column % 4 == 0) {
+    if (codes != nullptr && count == 16 && column % 4 == 0) {
       std::memcpy(&word, codes + column / 4, sizeof word);
-      return word;
+    } else if (codes != nullptr) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::uint32_t code = (codes[(column + i) / 4] >> (2 * ((column + i) % 4))) & 3U;
+        word ^= (code ^ 1U) << (2 * i);
+      }
     }
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint32_t code = (codes[(column + i) / 4] >> (2 * ((column + i) % 4))) & 3U;
-      word ^= (code ^ 1U) << (2 * i);
+    const bool trits = (word & (word >> 1) & 0x55'55'55'55U) == 0;
+    word = Tile16::transpose(word);
+    std::memcpy(out, &word, sizeof word);
+    return trits;
+  }
+  static bool pack_b3(const std::uint8_t* codes, std::int64_t column, std::int64_t count, std::uint8_t* out) {
+    bool trits = true;
+    for (std::int64_t c = 0; c < 4; ++c) {
+      std::size_t v = 0;
+      for (std::int64_t i = c; i < 20; i += 4) {
+        const int trit = codes != nullptr && i < count ? read_code(Format::b3, codes, column + i) : 0;
+        trits = trits && trit <= 1;
+        v = 3 * v + static_cast<std::size_t>(trit <= 1 ? trit + 1 : 0);
+      }
+      out[c] = kTile16B3.bytes[v];
     }
-    return word;
+    return trits;
   }
 
   const CanonicalWeights& w_;
@@ -66,19 +80,23 @@ class Packer {
   std::uint8_t* out_;
 };
 
-Error code3_error(const CanonicalWeights& w) {
+Error invalid_code_error(const CanonicalWeights& w) {
   for (std::int64_t n = 0; n < w.n; ++n) {
-    const std::int64_t column = first_invalid_code(Format::i2, Scheme::absmean, w.codes + n * w.stride_bytes, w.k);
+    const std::int64_t column = first_invalid_code(w.format, Scheme::absmean, w.codes + n * w.stride_bytes, w.k);
     if (column >= 0 && column < w.k)
-      return error_at(n * w.k + column, Code::invalid_quantized_value, kWhere,
-                      "codes[{}, {}] (element {}) is 3, which is no trit", n, column, n * w.k + column);
+      return error_at(n * w.k + column, Code::invalid_quantized_value, kWhere, "codes[{}, {}] (element {}) {}", n,
+                      column, n * w.k + column,
+                      w.format == Format::b3 ? "lies in a byte that no five trits give" : "is 3, which is no trit");
   }
   return error(Code::internal, kWhere, "codes were refused that are all trits");
 }
 
 }  // namespace
 
-Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity) {
+Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity,
+                                         Format format) {
+  if (format != Format::i2 && format != Format::b3)
+    return error(Code::unsupported, kWhere, "{} codes are not packed trits; quantize to i2 or b3", name(format));
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, granularity));
   const auto too_large = [&] {
     return error(Code::invalid_argument, kWhere, "{} x {} weights by {} need more than 2^63 bytes", n, k,
@@ -86,7 +104,7 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   };
   const std::int64_t limit = std::int64_t{1} << 56;
   if (n > limit || k > limit) return too_large();
-  const Tile16 tile = Tile16::of(n, k, granularity);
+  const Tile16 tile = Tile16::of(n, k, granularity, format);
   const auto codes = checked_mul(tile.tiles, tile.tile_bytes());
   // Before the scales, of which there are a quarter as many at most: their product cannot overflow then.
   if (!codes || *codes > limit) return too_large();
@@ -97,7 +115,7 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
 
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threads& threads,
                                           std::span<std::byte> memory) {
-  const Tile16 tile = Tile16::of(w.n, w.k, w.granularity);
+  const Tile16 tile = Tile16::of(w.n, w.k, w.granularity, w.format);
   PackedWeights::State state;
   state.tile = tile;
   state.granularity = w.granularity;
@@ -115,7 +133,7 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threa
     for (std::int64_t t = begin; t < end; ++t)
       if (!packer.pack_tile(t)) bad = true;
   });
-  if (bad) return code3_error(w);
+  if (bad) return invalid_code_error(w);
 
   const auto copy_scale = [&w](std::int64_t i, float* to) { std::memcpy(to, w.scales + i, sizeof *to); };  // unaligned
   const std::int64_t per_row = std::max<std::int64_t>(tile.segments, 1);
@@ -129,7 +147,7 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threa
   state.codes = codes;
   state.scales = scales;
   const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
-  state.checksum = checksum_rows({w.codes, w.n, row_bytes(Format::i2, w.k), w.stride_bytes},
+  state.checksum = checksum_rows({w.codes, w.n, row_bytes(w.format, w.k), w.stride_bytes},
                                  {reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
   return state;
 }

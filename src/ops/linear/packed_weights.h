@@ -19,7 +19,7 @@ struct PackedWeights::State {
   Tensor memory;  // empty when the memory is the caller's
 };
 
-// Rows of canonical i2 codes with their scales, checked.
+// Rows of canonical codes, i2 or b3, with their scales, checked. Tiles keep the format.
 struct CanonicalWeights {
   const std::uint8_t* codes = nullptr;
   std::int64_t stride_bytes = 0;
@@ -27,9 +27,10 @@ struct CanonicalWeights {
   std::int64_t n = 0;
   std::int64_t k = 0;
   Granularity granularity;
+  Format format = Format::i2;
 };
 
-Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity);
+Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format);
 
 // Fills state.codes and state.scales, which lie in `memory`; each thread touches first what it would read.
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const Threads& threads,

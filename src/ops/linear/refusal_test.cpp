@@ -106,7 +106,7 @@ TEST(LinearRefuses, ProblemsThatCannotBe) {
     change(p);
     return says(p);
   };
-  EXPECT_EQ(with([](Problem& p) { p.format = Format::s2; }), "s2 weights are not trits in 2 bits; linear takes i2");
+  EXPECT_EQ(with([](Problem& p) { p.format = Format::s2; }), "s2 weights are not packed trits; linear takes i2 and b3");
   EXPECT_EQ(with([](Problem& p) { p.k = -1; }), "k is -1; it must not be negative");
   EXPECT_EQ(with([](Problem& p) { p.k = 1 << 24; }), "k is 16777216, above 16777215: an int32 sum might not fit");
   EXPECT_EQ(with([](Problem& p) { p.matrices.clear(); }), "0 matrices; a problem has 1 to 8");

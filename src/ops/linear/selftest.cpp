@@ -22,11 +22,11 @@ struct Input {
   PackedWeights weights;
 };
 
-Result<Input> random_input(const Context& context, Random& random, bool exact) {
+Result<Input> random_input(const Context& context, Random& random, Format format, bool exact) {
   constexpr std::int64_t kSizes[] = {1, 2, 3, 7, 31, 33, 64, 65, 128, 200, 700, 2048, 2560, 4160};
   Input in;
   Linear::Problem& p = in.problem;
-  p = {.m_max = 1 + random.below(40), .k = kSizes[random.below(14)]};
+  p = {.m_max = 1 + random.below(40), .k = kSizes[random.below(14)], .format = format};
   if (!exact) p.math = random.below(2) == 0 ? LinearMath::w2a8 : LinearMath::w2_float;
   p.x_dtype = p.math == LinearMath::w2_float || random.below(3) == 0 ? DType::f32 : DType::i8;
   const Granularity group = Granularity::group(1 + random.below(200));
@@ -48,18 +48,18 @@ Result<Input> random_input(const Context& context, Random& random, bool exact) {
   for (std::int64_t i = 0; i < p.m_max; ++i) in.x_scales.push_back(30 * odd());
   for (std::int64_t i = 0; i < m.n; ++i) in.bias.push_back(odd() - 1);
   for (std::int64_t i = 0; i < make_ranges(m.n, p.k, m.granularity).total; ++i) in.w_scales.push_back(odd());
-  const std::int64_t bytes = row_bytes(Format::i2, p.k);
+  const std::int64_t bytes = row_bytes(format, p.k);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(m.n * bytes));
   std::vector<std::int8_t> row(static_cast<std::size_t>(p.k));
   const bool ones = random.below(3) == 0;
   for (std::int64_t n = 0; n < m.n; ++n) {
     for (auto& trit : row) trit = ones ? std::int8_t{1} : static_cast<std::int8_t>(random.below(3) - 1);
-    pack_row(Format::i2, row.data(), p.k, codes.data() + n * bytes);
+    pack_row(format, row.data(), p.k, codes.data() + n * bytes);
   }
   TERN_ASSIGN(weights,
               PackedWeights::pack(context, {codes.data(), DType::u8, {m.n, bytes}},
                                   {in.w_scales.data(), DType::f32, {static_cast<std::int64_t>(in.w_scales.size())}},
-                                  m.n, p.k, m.granularity));
+                                  m.n, p.k, m.granularity, {}, format));
   in.weights = weights;
   return in;
 }
@@ -107,11 +107,12 @@ std::string difference(const Input& in, const Tensor& got, const Tensor& want, b
 }  // namespace
 
 Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel) {
+  TERN_ASSIGN(format, parse_format(kernel.format));
   Comparison comparison;
   Random random(20240303);
   for (const bool exact : {true, false})
     for (int repetition = 0; repetition < (exact ? 150 : 50); ++repetition) {
-      TERN_ASSIGN(in, random_input(context, random, exact));
+      TERN_ASSIGN(in, random_input(context, random, format, exact));
       TERN_ASSIGN(want, run(context, reference_of(kernel), in));
       TERN_ASSIGN(got, run(context, kernel.name, in));
       ++comparison.problems;

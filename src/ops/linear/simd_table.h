@@ -13,8 +13,7 @@ using activation_quantize::kSources;
 // Of format/tile16.h, whose inline functions must not be compiled for an instruction set.
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kLineBytes = 64;
-inline constexpr std::int64_t kLineColumns = 16;
-inline constexpr std::int64_t kDecodedBytes = 4 * kLineBytes;  // of a line, a byte a code
+inline constexpr std::int64_t kPlaneColumns = 4;  // of a line: what one vector of codes has of each row
 
 inline constexpr int kFewTokens = 3;   // as many as use codes while they are decoded, and store none
 inline constexpr int kMaxStreams = 4;  // the most streams of weights that one token reads
@@ -75,18 +74,14 @@ struct ManyTokens {
   std::int64_t lines = 0;
   Tokens<T> x;
   std::int64_t tokens = 0;
-  std::uint8_t* codes = nullptr;  // scratch for what is decoded: kDecodedBytes a line of a tile; as floats, four times
+  std::uint8_t* codes = nullptr;  // scratch for what is decoded: kLineBytes a plane; as floats, four times
   Sum* sums = nullptr;
   std::int64_t ld = 0;
   bool fresh = false;  // sums hold nothing yet; floats never do
 };
 
-// Sums go to sums[token * ld + row]. Codes are 0, 1, 2.
-struct SimdTable {
-  activation_quantize::SimdTable tokens;
-  std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
-  void (*widen[kSources])(const void* x, std::int64_t n, float* out);
-
+// The loops over tiles of one format. Sums go to sums[token * ld + row]. Codes are 0, 1, 2.
+struct TileLoops {
   // sums += code * x over `lines` lines, or = where they are fresh. By tokens; one of them takes `streams` streams
   // best.
   int streams;
@@ -103,7 +98,13 @@ struct SimdTable {
   void (*float_packed[kFewTokens + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles,
                                        std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld);
   void (*float_many)(const ManyTokens<float, float>& p);
+};
 
+struct SimdTable {
+  activation_quantize::SimdTable tokens;
+  std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
+  void (*widen[kSources])(const void* x, std::int64_t n, float* out);
+  TileLoops i2, b3;  // b3 is empty where the list has no kernel for it
   void (*epilogue[kOuts])(const std::int32_t* sums, const EpilogueRow& row);
   void (*float_epilogue[kOuts])(const float* sums, const EpilogueRow& row);
 };

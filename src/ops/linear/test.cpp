@@ -18,7 +18,6 @@ using test::expect_same;
 using test::expect_within_bound;
 using test::LinearCase;
 using test::LinearResult;
-using test::make_case;
 using test::NamedKernel;
 using test::Random;
 using test::run_linear;
@@ -28,17 +27,28 @@ using test::W;
 using test::X;
 using Problem = Linear::Problem;
 
-// The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have.
-std::vector<NamedKernel> all_kernels() {
-  static constexpr linear::SimdTable k32 = linear::Loops<simd::Emulated<32>>::table();
-  static constexpr linear::SimdTable k64 = linear::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels("linear", Format::i2);
-  kernels.push_back({"emulated 32 bytes", linear::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", linear::entry(&k64)});
-  return kernels;
-}
+// Every test with each format of the weights.
+class LinearOf : public ::testing::TestWithParam<Format> {
+ protected:
+  // The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have.
+  static std::vector<NamedKernel> all_kernels() {
+    static constexpr linear::SimdTable k32 = linear::Loops<simd::Emulated<32>>::table();
+    static constexpr linear::SimdTable k64 = linear::Loops<simd::Emulated<64>>::table();
+    auto kernels = listed_kernels();
+    kernels.push_back({"emulated 32 bytes", linear::entry(&k32)});
+    kernels.push_back({"emulated 64 bytes", linear::entry(&k64)});
+    return kernels;
+  }
+  static std::vector<NamedKernel> listed_kernels() { return test::runnable_kernels("linear", GetParam()); }
+  static LinearCase make_case(Problem p, Random& random, X x = X::random, W w = W::random) {
+    p.format = GetParam();
+    return test::make_case(p, random, x, w);
+  }
+};
+constexpr auto kFormatName = [](const auto& param) { return std::string(name(param.param)); };
+INSTANTIATE_TEST_SUITE_P(Formats, LinearOf, ::testing::Values(Format::i2, Format::b3), kFormatName);
 
-TEST(Linear, EveryDimension) {
+TEST_P(LinearOf, EveryDimension) {
   Random random(1);
   const auto kernels = all_kernels();
   const auto epilogues = test::all_epilogues();
@@ -56,7 +66,7 @@ TEST(Linear, EveryDimension) {
       }
 }
 
-TEST(Linear, EveryEpilogue) {
+TEST_P(LinearOf, EveryEpilogue) {
   Random random(2);
   const auto kernels = all_kernels();
   for (const Linear::Matrix& epilogue : test::all_epilogues())
@@ -76,7 +86,7 @@ TEST(Linear, EveryEpilogue) {
 }
 
 // The inputs on which a sum of int16 that is too narrow wraps around.
-TEST(Linear, ExtremeActivationsAndWeights) {
+TEST_P(LinearOf, ExtremeActivationsAndWeights) {
   Random random(3);
   const auto kernels = all_kernels();
   for (const X x : {X::top, X::bottom, X::large, X::alternating, X::random})
@@ -90,9 +100,9 @@ TEST(Linear, ExtremeActivationsAndWeights) {
         }
 }
 
-TEST(Linear, LongRows) {
+TEST_P(LinearOf, LongRows) {
   Random random(4);
-  const auto kernels = test::runnable_kernels("linear", Format::i2);
+  const auto kernels = listed_kernels();
   for (const X x : {X::top, X::bottom})
     for (const std::int64_t m : {1, 5}) {
       Problem p{.m_max = m, .k = 131'072};
@@ -107,9 +117,9 @@ TEST(Linear, LongRows) {
   expect_same(make_case(p, random, X::bottom, W::minus), kernels);
 }
 
-TEST(Linear, RealShapesAndThreads) {
+TEST_P(LinearOf, RealShapesAndThreads) {
   Random random(5);
-  const auto kernels = test::runnable_kernels("linear", Format::i2);
+  const auto kernels = listed_kernels();
   const struct {
     std::int64_t m, n, k;
   } shapes[] = {{1, 2560, 2560}, {2, 640, 2560}, {9, 129, 6912}, {100, 67, 2560}, {201, 70, 300}, {1, 10007, 65}};
@@ -124,7 +134,7 @@ TEST(Linear, RealShapesAndThreads) {
   }
 }
 
-TEST(Linear, SeveralMatricesWithOneInput) {
+TEST_P(LinearOf, SeveralMatricesWithOneInput) {
   Random random(6);
   for (const std::int64_t m : {1, 4, 130})
     for (const DType x : {DType::i8, DType::bf16}) {
@@ -138,7 +148,7 @@ TEST(Linear, SeveralMatricesWithOneInput) {
     }
 }
 
-TEST(Linear, RandomProblems) {
+TEST_P(LinearOf, RandomProblems) {
   Random random(7);
   const auto epilogues = test::all_epilogues();
   const auto kernels = all_kernels();
@@ -161,7 +171,7 @@ TEST(Linear, RandomProblems) {
 }
 
 // One plan serves fewer tokens than it was made for.
-TEST(Linear, FewerTokensThanTheMost) {
+TEST_P(LinearOf, FewerTokensThanTheMost) {
   Random random(8);
   Problem p{.m_max = 50, .k = 130};
   p.matrices = {{.n = 40}};
@@ -174,7 +184,7 @@ TEST(Linear, FewerTokensThanTheMost) {
 }
 
 // No columns: the sum is 0 and the epilogue runs.
-TEST(Linear, NoColumns) {
+TEST_P(LinearOf, NoColumns) {
   Random random(15);
   for (const Granularity& g : {Granularity::tensor(), Granularity::row()})
     for (const std::int64_t m : {1, 5})
@@ -185,7 +195,7 @@ TEST(Linear, NoColumns) {
       }
 }
 
-TEST(Linear, ResidualMayBeTheOutput) {
+TEST_P(LinearOf, ResidualMayBeTheOutput) {
   Random random(9);
   Problem p{.m_max = 5, .k = 64};
   p.matrices = {{.n = 20, .residual = true}};
@@ -195,18 +205,18 @@ TEST(Linear, ResidualMayBeTheOutput) {
     std::vector<float> y = c.residual[0];
     Linear::Output output{.weights = c.weights[0], .y = {y.data(), DType::f32, {5, 20}}};
     output.residual = output.y;
-    const auto params = OpTraits<Linear>::bind(p, {.x = {c.x_bytes.data(), DType::i8, {5, 64}},
-                                                   .x_scales = {c.x_scales.data(), DType::f32, {5}},
-                                                   .outputs = {&output, 1}});
+    const auto params = OpTraits<Linear>::bind(c.problem, {.x = {c.x_bytes.data(), DType::i8, {5, 64}},
+                                                           .x_scales = {c.x_scales.data(), DType::f32, {5}},
+                                                           .outputs = {&output, 1}});
     ASSERT_TRUE(params.ok()) << params.error().str();
-    ASSERT_TRUE(test::run_entry(kernel.entry, p, *params, 1).ok());
+    ASSERT_TRUE(test::run_entry(kernel.entry, c.problem, *params, 1).ok());
     EXPECT_EQ(std::memcmp(y.data(), want.y[0].data(), want.y[0].size()), 0) << kernel.name;
   }
 }
 
 // --- float modes
 
-TEST(LinearFloat, WithinTheBound) {
+TEST_P(LinearOf, FloatWithinTheBound) {
   Random random(10);
   const auto kernels = all_kernels();
   for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float})
@@ -236,7 +246,7 @@ TEST(LinearFloat, WithinTheBound) {
 }
 
 // Numbers of one sign that all round the same way: a plain chain of sums loses them.
-TEST(LinearFloat, LongRowsOfOneSign) {
+TEST_P(LinearOf, FloatLongRowsOfOneSign) {
   Random random(11);
   for (const std::int64_t m : {1, 4}) {
     Problem p{.m_max = m, .k = 131'072, .x_dtype = DType::f32, .math = LinearMath::w2_float};
@@ -244,7 +254,7 @@ TEST(LinearFloat, LongRowsOfOneSign) {
     LinearCase c = make_case(p, random, X::top, W::plus);
     for (float& v : c.x_floats) v = 1.0F + static_cast<float>(random.below(3)) * 0x1p-23F;
     const Truth truth = truth_of(c);
-    for (const NamedKernel& kernel : test::runnable_kernels("linear", Format::i2)) {
+    for (const NamedKernel& kernel : listed_kernels()) {
       const auto got = run_linear(kernel.entry, c);
       ASSERT_TRUE(got.status.ok());
       expect_within_bound(c, truth, kernel, got);
@@ -252,7 +262,7 @@ TEST(LinearFloat, LongRowsOfOneSign) {
   }
 }
 
-TEST(LinearFloat, TheSameBitsForEveryThreadCountAndEveryM) {
+TEST_P(LinearOf, FloatTheSameBitsForEveryThreadCountAndEveryM) {
   Random random(12);
   for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float}) {
     Problem p{.m_max = 10, .k = 2500, .x_dtype = DType::f32, .math = math};
@@ -267,7 +277,7 @@ TEST(LinearFloat, TheSameBitsForEveryThreadCountAndEveryM) {
 
 // --- what is refused
 
-TEST(LinearRefuses, NonFiniteActivations) {
+TEST_P(LinearOf, RefusesNonFiniteActivations) {
   Random random(13);
   for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float})
     for (const DType x : {DType::f32, DType::f16, DType::bf16}) {

@@ -1,0 +1,10 @@
+// linear for AVX-512 with VNNI and VBMI.
+#include "simd/x86_avx512vbmi.h"
+#include "ops/linear/generic.h"
+
+namespace tern::linear {
+
+extern const SimdTable x86_avx512vbmi;
+constinit const SimdTable x86_avx512vbmi = Loops<simd::X86Avx512Vbmi>::table();
+
+}  // namespace tern::linear
