@@ -2,13 +2,13 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "format/format.h"
+#include "ops/elements.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
 #include "plan/context_state.h"
@@ -30,8 +30,13 @@ struct Sums {
 // Reads x and x' of a tensor by row-major index.
 class Pairs {
  public:
-  Pairs(const RowView& rows, const float* x, const QuantizedTensor& q, NonFinite policy)
-      : rows_(rows), x_(x), q_(q), ranges_(make_ranges(rows.rows, rows.k, q.granularity)), policy_(policy) {}
+  Pairs(const RowView& rows, const ConstTensorView& x, const QuantizedTensor& q, NonFinite policy)
+      : rows_(rows),
+        x_(x.data),
+        dtype_(x.dtype),
+        q_(q),
+        ranges_(make_ranges(rows.rows, rows.k, q.granularity)),
+        policy_(policy) {}
 
   // One block from `begin` on; false when a value is non-finite and the policy is to reject.
   bool add(std::int64_t begin, std::int64_t n, std::array<simd::PairwiseFold, kTerms>& folds, std::int64_t& zeros) {
@@ -40,16 +45,12 @@ class Pairs {
     for (std::int64_t quad = 0; quad * 4 < n; ++quad) {
       double term[kTerms][4] = {};
       for (std::int64_t j = 0; j < 4 && quad * 4 + j < n; ++j) {
-        float raw = 0;
-        std::memcpy(&raw, x_ + row * rows_.stride + column, sizeof raw);
-        if (!std::isfinite(raw)) {
-          if (policy_ == NonFinite::reject) return false;
-          raw = std::isnan(raw) ? 0.0F : std::copysign(std::numeric_limits<float>::max(), raw);
-        }
+        const double raw = read_element(x_, dtype_, row * rows_.stride + column);
+        if (policy_ == NonFinite::reject && !std::isfinite(raw)) return false;
         const int code = read_code(q_.format, q_.quantized_data().data() + row * row_bytes(q_.format, rows_.k), column);
         const std::int64_t range = ranges_.per_row == 0 ? 0 : row * ranges_.per_row + column / ranges_.len;
         zeros += code == 0 ? 1 : 0;
-        const double x = raw, y = static_cast<float>(code) * q_.scale_values()[static_cast<std::size_t>(range)];
+        const double x = saturated(raw, dtype_), y = value(code, q_.scale_values()[static_cast<std::size_t>(range)]);
         term[0][j] = x * x;
         term[1][j] = (x - y) * (x - y);
         term[2][j] = x * y;
@@ -72,8 +73,15 @@ class Pairs {
   }
 
  private:
+  // x' in the type the scheme computes in, not rounded to f16 or bf16.
+  [[nodiscard]] double value(int code, float scale) const {
+    return dtype_ == DType::f64 ? code * static_cast<double>(scale)
+                                : static_cast<double>(static_cast<float>(code) * scale);
+  }
+
   RowView rows_;
-  const float* x_;
+  const void* x_;
+  DType dtype_;
   const QuantizedTensor& q_;
   Ranges ranges_;
   NonFinite policy_;
@@ -82,8 +90,9 @@ class Pairs {
 Quality from_sums(const Sums& s, std::int64_t elements) {
   const auto& [xx, ee, xy, yy] = s.sum;
   Quality quality;
-  if (xx > 0) quality.sqnr_db = ee > 0 ? 10.0 * std::log10(xx / ee) : std::numeric_limits<double>::infinity();
-  if (xx > 0 && yy > 0) quality.cosine = xy / (std::sqrt(xx) * std::sqrt(yy));
+  const bool finite = std::isfinite(xx) && std::isfinite(ee) && std::isfinite(xy) && std::isfinite(yy);
+  if (finite && xx > 0) quality.sqnr_db = ee > 0 ? 10.0 * std::log10(xx / ee) : std::numeric_limits<double>::infinity();
+  if (finite && xx > 0 && yy > 0) quality.cosine = xy / (std::sqrt(xx) * std::sqrt(yy));
   quality.zero_fraction = static_cast<double>(s.zeros) / static_cast<double>(elements);
   return quality;
 }
@@ -93,7 +102,9 @@ Quality from_sums(const Sums& s, std::int64_t elements) {
 Result<Quality> measure_quality(const Context& context, const ConstTensorView& x, const QuantizedTensor& q,
                                 NonFinite non_finite) {
   TERN_RETURN_IF_ERROR(validate(q));
-  TERN_ASSIGN(rows, as_rows(kWhere, "x", x, DType::f32, q.rows(), q.k()));
+  if (x.dtype != DType::f32 && x.dtype != DType::f64 && x.dtype != DType::f16 && x.dtype != DType::bf16)
+    return error(Code::invalid_argument, kWhere, "x is {}; it must be f32, f64, f16 or bf16", name(x.dtype));
+  TERN_ASSIGN(rows, as_rows(kWhere, "x", x, x.dtype, q.rows(), q.k()));
   const std::int64_t elements = rows.rows * rows.k;
   if (elements == 0) return error(Code::empty_input, kWhere, "x is {}: nothing to compare", name(x.shape));
 
@@ -103,7 +114,7 @@ Result<Quality> measure_quality(const Context& context, const ConstTensorView& x
   const std::int64_t segments = ceil_div(elements, segment_elems);
   std::vector<Sums> parts(static_cast<std::size_t>(segments));
   std::atomic<bool> bad{false};
-  Pairs pairs(rows, static_cast<const float*>(x.data), q, non_finite);
+  Pairs pairs(rows, x, q, non_finite);
   WorkQueue queue(segments, 1);
   const Threads& threads = context.state().threads;
   threads.run(static_cast<int>(std::min<std::int64_t>(threads.count(), segments)), [&](int) {

@@ -6,7 +6,9 @@
 #include <limits>
 #include <thread>
 
+#include "format/format.h"
 #include "lab/weights.h"
+#include "ops/elements.h"
 #include "tern/quantize.h"
 
 namespace tern {
@@ -74,8 +76,51 @@ TEST(QuantizeApi, NothingIsAnError) {
 
 TEST(QuantizeApi, UnsupportedDtypeSaysSo) {
   const std::vector<float> x(8);
-  auto q = quantize(open(), {x.data(), DType::f64, {4}});
+  auto q = quantize(open(), {x.data(), DType::i32, {4}});
   EXPECT_EQ(q.code(), Code::unsupported);
+  EXPECT_NE(q.error().message.find("does not take i32"), std::string::npos) << q.error().message;
+  auto ones = quantize(open(), view(x, {4}));
+  ASSERT_TRUE(ones.ok());
+  EXPECT_EQ(dequantize(open(), *ones, DType::u8).code(), Code::unsupported);
+  EXPECT_NE(measure_quality(open(), {x.data(), DType::i32, {4}}, *ones).error().message.find("x is i32"),
+            std::string::npos);
+}
+
+// The same values in every type give the same codes and scales; what comes back is code * scale in the type asked for.
+TEST(QuantizeApi, EveryDtypeThereAndBack) {
+  std::vector<float> x = weights(5 * 40);
+  for (float& v : x) v = static_cast<float>(static_cast<int>(v * 2048)) / 2048;  // few bits: exact in every type
+  const auto want = quantize(open(), view(x, {5, 40}), {.granularity = Granularity::row(), .measure_quality = true});
+  ASSERT_TRUE(want.ok());
+  for (const DType dtype : {DType::f64, DType::f16, DType::bf16}) {
+    std::vector<std::byte> bytes(x.size() * size_of(dtype));
+    for (std::size_t i = 0; i < x.size(); ++i) write_element(bytes.data(), dtype, static_cast<std::int64_t>(i), x[i]);
+    const auto got =
+        quantize(open(), {bytes.data(), dtype, {5, 40}}, {.granularity = Granularity::row(), .measure_quality = true});
+    ASSERT_TRUE(got.ok()) << got.error().str();
+    EXPECT_EQ(got->checksum(), want->checksum()) << name(dtype);
+    EXPECT_EQ(got->quality->sqnr_db, want->quality->sqnr_db) << name(dtype);
+    const auto y = dequantize(open(), *got, dtype);
+    ASSERT_TRUE(y.ok()) << y.error().str();
+    EXPECT_EQ(y->dtype(), dtype);
+    for (std::int64_t i = 0; i < 200; ++i) {
+      const int code = read_code(Format::i2, got->quantized_data().data() + i / 40 * 10, i % 40);
+      std::byte one[8];
+      write_element(one, dtype, 0, code * static_cast<double>(got->scale_values()[static_cast<std::size_t>(i / 40)]));
+      EXPECT_EQ(read_element(y->data(), dtype, i), read_element(one, dtype, 0)) << name(dtype) << ' ' << i;
+    }
+  }
+}
+
+// Squares of 1e200 are beyond f64: the figures are undefined, not NaN.
+TEST(QuantizeApi, QualityOfHugeF64IsUndefined) {
+  const std::vector<double> x = {1e200, -1.0, 2.0, 0.25};
+  const float scale = 1.0F;
+  const auto q = quantize(open(), {x.data(), DType::f64, {4}},
+                          {.scheme = Scheme::int2, .scale = {&scale, 1}, .measure_quality = true});
+  ASSERT_TRUE(q.ok()) << q.error().str();
+  EXPECT_FALSE(q->quality->sqnr_db);
+  EXPECT_FALSE(q->quality->cosine);
 }
 
 TEST(QuantizeApi, GivenScales) {

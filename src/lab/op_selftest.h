@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lab/weights.h"
 #include "tern/context.h"
 #include "tern/plan.h"
 #include "tern/status.h"
@@ -18,6 +19,12 @@ struct Comparison {
 // The kernel it is compared with.
 inline std::string reference_of(const KernelDescription& kernel) {
   return kernel.op + "." + kernel.format + ".reference";
+}
+
+// One of the types the kernel takes.
+inline Result<DType> random_dtype(Random& random, const KernelDescription& kernel) {
+  return parse_dtype(
+      kernel.dtypes[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(kernel.dtypes.size())))]);
 }
 
 // Compares one kernel of the op with the op's reference, on problems that its line of the list says it takes.

@@ -1,6 +1,8 @@
 // Weights from a counter-based hash: the sum of four 16-bit uniforms is close enough to a Gaussian for a bench.
 #include "lab/random_weights.h"
 
+#include "ops/elements.h"
+
 namespace tern::lab {
 namespace {
 
@@ -26,13 +28,14 @@ float random_weight(std::uint64_t seed, std::int64_t index) {
   return weight_of(mix(mix(seed + 1) + static_cast<std::uint64_t>(index)));
 }
 
-void fill_random_weights(const Threads& threads, std::uint64_t seed, float* data, std::int64_t count) {
+void fill_random_weights(const Threads& threads, std::uint64_t seed, DType dtype, void* data, std::int64_t count) {
   constexpr std::int64_t kPiece = std::int64_t{1} << 20;
   const std::uint64_t start = mix(seed + 1);
   WorkQueue pieces(count, kPiece);
   threads.run(threads.count(), [&](int) {
     for (std::int64_t begin = 0, end = 0; pieces.next(begin, end);)
-      for (std::int64_t i = begin; i < end; ++i) data[i] = weight_of(mix(start + static_cast<std::uint64_t>(i)));
+      for (std::int64_t i = begin; i < end; ++i)
+        write_element(data, dtype, i, weight_of(mix(start + static_cast<std::uint64_t>(i))));
   });
 }
 

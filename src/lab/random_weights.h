@@ -4,12 +4,14 @@
 #include <cstdint>
 
 #include "device/threads.h"
+#include "tern/types.h"
 
 namespace tern::lab {
 
 // Element i is a function of (seed, i) alone: mean 0, standard deviation 0.02, |x| < 0.07.
 float random_weight(std::uint64_t seed, std::int64_t index);
 
-void fill_random_weights(const Threads& threads, std::uint64_t seed, float* data, std::int64_t count);
+// In any float type.
+void fill_random_weights(const Threads& threads, std::uint64_t seed, DType dtype, void* data, std::int64_t count);
 
 }  // namespace tern::lab

@@ -12,8 +12,8 @@ namespace {
 TEST(RandomWeights, DependOnSeedAndIndexAlone) {
   constexpr std::int64_t kCount = (std::int64_t{1} << 21) + 5;  // more than one piece per thread, and a short one
   std::vector<float> one(kCount), three(kCount);
-  fill_random_weights(Threads(1), 7, one.data(), kCount);
-  fill_random_weights(Threads(3), 7, three.data(), kCount);
+  fill_random_weights(Threads(1), 7, DType::f32, one.data(), kCount);
+  fill_random_weights(Threads(3), 7, DType::f32, three.data(), kCount);
   EXPECT_EQ(one, three);
   for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, kCount - 1})
     EXPECT_EQ(one[static_cast<std::size_t>(i)], random_weight(7, i));

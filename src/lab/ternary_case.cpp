@@ -46,8 +46,6 @@ nlohmann::ordered_json problem_json(const TernaryQuantize::Problem& problem) {
 
 Result<TernaryCopies> TernaryCopies::make(const BenchRequest& request, const Context& context,
                                           const TernaryQuantize::Problem& problem) {
-  if (problem.dtype != DType::f32)
-    return error(Code::unsupported, request.op, "random weights are made in f32 only, not in {}", name(problem.dtype));
   TernaryCopies made;
   made.problem_ = problem;
   made.scale_count_ = make_ranges(problem.rows, problem.k, problem.granularity).total;
@@ -58,8 +56,8 @@ Result<TernaryCopies> TernaryCopies::make(const BenchRequest& request, const Con
   TERN_ASSIGN(rotation, Rotation::make(request, context, std::array{weight_bytes, code_bytes, scale_bytes}));
   made.rotation_ = std::move(rotation);
   for (std::int64_t copy = 0; copy < made.copies(); ++copy) {
-    fill_random_weights(context.state().threads, static_cast<std::uint64_t>(copy),
-                        static_cast<float*>(made.rotation_.part(kWeights, copy)), problem.rows * problem.k);
+    fill_random_weights(context.state().threads, static_cast<std::uint64_t>(copy), problem.dtype,
+                        made.rotation_.part(kWeights, copy), problem.rows * problem.k);
     std::memset(made.rotation_.part(kCodes, copy), 0, code_bytes);
     std::memset(made.rotation_.part(kScales, copy), 0, scale_bytes);
   }

@@ -153,14 +153,17 @@ TEST(Plan, IdentityAndGuarantee) {
             "ternary_quantize|ternary_quantize.i2.scalar|f32|f32|i2|none|scalar|cpu|math=f32,acc=f64,det,bitstable");
   EXPECT_TRUE(plan->guarantee().deterministic);
   EXPECT_TRUE(plan->guarantee().bit_stable);
+  auto f64 = TernaryQuantizePlan::select(open(), {.rows = 1, .k = 4, .dtype = DType::f64});
+  ASSERT_TRUE(f64.ok());
+  EXPECT_EQ(f64->guarantee().math, "f64");
   EXPECT_EQ(plan->explain().chosen, plan->id().kernel);
 }
 
 TEST(Plan, UnsupportedProblemsSayWhatEachKernelSaid) {
-  auto plan = TernaryQuantizePlan::select(open(), {.rows = 1, .k = 4, .dtype = DType::f16});
+  auto plan = TernaryQuantizePlan::select(open(), {.rows = 1, .k = 4, .dtype = DType::i32});
   ASSERT_EQ(plan.code(), Code::unsupported);
-  EXPECT_NE(plan.error().message.find("ternary_quantize.i2.reference does not take f16"), std::string::npos);
-  auto why = TernaryQuantizePlan::explain(open(), {.rows = 1, .k = 4, .dtype = DType::f16});
+  EXPECT_NE(plan.error().message.find("ternary_quantize.i2.reference does not take i32"), std::string::npos);
+  auto why = TernaryQuantizePlan::explain(open(), {.rows = 1, .k = 4, .dtype = DType::i32});
   ASSERT_TRUE(why.ok());
   EXPECT_TRUE(why->chosen.empty());
 }

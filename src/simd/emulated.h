@@ -144,19 +144,11 @@ struct Emulated {
     for (std::size_t i = 0; i < 4 * kF; ++i) out[i / kF].v[i % kF] = table.v[(p[i / 4] >> (2 * (i % 4))) & 3];
   }
 
-  // Elements of other types, kF of them
-  static F load_f16(const std::uint16_t* p) {
-    return lanes<F>([&](std::size_t i) { return from_f16(p[i]); });
-  }
-  static F load_bf16(const std::uint16_t* p) {
-    return lanes<F>([&](std::size_t i) { return from_bf16(p[i]); });
-  }
-  static void store_f16(std::uint16_t* p, F a) {
-    for (std::size_t i = 0; i < kF; ++i) p[i] = to_f16(a.v[i]);
-  }
-  static void store_bf16(std::uint16_t* p, F a) {
-    for (std::size_t i = 0; i < kF; ++i) p[i] = to_bf16(a.v[i]);
-  }
+  // Elements of other types, kF of them, of any alignment
+  static F load_f16(const std::uint16_t* p) { return load_halves(p, from_f16); }
+  static F load_bf16(const std::uint16_t* p) { return load_halves(p, from_bf16); }
+  static void store_f16(std::uint16_t* p, F a) { store_halves(p, a, to_f16); }
+  static void store_bf16(std::uint16_t* p, F a) { store_halves(p, a, to_bf16); }
   static I load_i32(const std::int32_t* p) {
     return lanes<I>([&](std::size_t i) { return p[i]; });
   }
@@ -227,6 +219,16 @@ struct Emulated {
   }
 
  private:
+  static F load_halves(const std::uint16_t* p, float (*wide)(std::uint16_t)) {
+    std::uint16_t half[kF];
+    __builtin_memcpy(half, p, sizeof half);
+    return lanes<F>([&](std::size_t i) { return wide(half[i]); });
+  }
+  static void store_halves(std::uint16_t* p, F a, std::uint16_t (*narrow)(float)) {
+    std::uint16_t half[kF];
+    for (std::size_t i = 0; i < kF; ++i) half[i] = narrow(a.v[i]);
+    __builtin_memcpy(p, half, sizeof half);
+  }
   static double wide_abs(float x) { return __builtin_fabs(static_cast<double>(x)); }
   template <class T>
   static void copy(T* to, const T* from, std::size_t n) {

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "simd/decode_table.h"
-#include "simd/half.h"
 
 namespace tern::simd {
 namespace {
@@ -87,15 +86,43 @@ struct X86Sse41 {
     }
   }
 
+  // As from_f16() and to_f16() of half.h, on four lanes.
   static F load_f16(const std::uint16_t* p) {
-    return _mm_setr_ps(from_f16(p[0]), from_f16(p[1]), from_f16(p[2]), from_f16(p[3]));
+    const __m128i half = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    const __m128i sign = _mm_slli_epi32(_mm_and_si128(half, _mm_set1_epi32(0x8000)), 16);
+    const __m128i rest = _mm_slli_epi32(_mm_and_si128(half, _mm_set1_epi32(0x7FFF)), 13);
+    const F scaled = _mm_mul_ps(_mm_castsi128_ps(rest), set1(0x1p112F));
+    const __m128i nan = _mm_cmpgt_epi32(rest, _mm_set1_epi32(0x0F80'0000));
+    const __m128i quiet =
+        _mm_or_si128(_mm_or_si128(rest, _mm_set1_epi32(0x7F80'0000)), _mm_and_si128(nan, _mm_set1_epi32(0x40'0000)));
+    const __m128i special = _mm_cmpgt_epi32(rest, _mm_set1_epi32(0x0F7F'FFFF));
+    return _mm_or_ps(_mm_blendv_ps(scaled, _mm_castsi128_ps(quiet), _mm_castsi128_ps(special)), _mm_castsi128_ps(sign));
   }
   static F load_bf16(const std::uint16_t* p) {
     const __m128i half = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
     return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), half));
   }
-  static void store_f16(std::uint16_t* p, F v) { store_each(p, v, to_f16); }
-  static void store_bf16(std::uint16_t* p, F v) { store_each(p, v, to_bf16); }
+  static void store_f16(std::uint16_t* p, F v) {
+    const __m128i bits = _mm_castps_si128(v), magnitude = _mm_and_si128(bits, _mm_set1_epi32(0x7FFF'FFFF));
+    const __m128i odd = _mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(1));
+    const __m128i rounded = _mm_add_epi32(magnitude, _mm_add_epi32(odd, _mm_set1_epi32(0xFFF - 0x3800'0000)));
+    const F shifted = _mm_add_ps(_mm_castsi128_ps(magnitude), set1(0.5F));
+    const __m128i tiny = _mm_sub_epi32(_mm_castps_si128(shifted), _mm_set1_epi32(0x3F00'0000));
+    const __m128i quiet =
+        _mm_or_si128(_mm_set1_epi32(0x7E00), _mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(0x3FF)));
+    __m128i half = _mm_srli_epi32(rounded, 13);
+    half = _mm_blendv_epi8(half, tiny, _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x3880'0000)));
+    half = _mm_blendv_epi8(half, _mm_set1_epi32(0x7C00), _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x477F'EFFF)));
+    half = _mm_blendv_epi8(half, quiet, _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7F80'0000)));
+    store_halves(p, _mm_or_si128(half, _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(0x8000))));
+  }
+  static void store_bf16(std::uint16_t* p, F v) {
+    const __m128i bits = _mm_castps_si128(v), high = _mm_srli_epi32(bits, 16);
+    const __m128i odd = _mm_and_si128(high, _mm_set1_epi32(1));
+    const __m128i even = _mm_add_epi32(bits, _mm_add_epi32(odd, _mm_set1_epi32(0x7FFF)));
+    const __m128i nan = _mm_castps_si128(_mm_cmpunord_ps(v, v));
+    store_halves(p, _mm_blendv_epi8(_mm_srli_epi32(even, 16), _mm_or_si128(high, _mm_set1_epi32(0x40)), nan));
+  }
   static I load_i32(const std::int32_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 
   static F zero_f() { return _mm_setzero_ps(); }
@@ -140,10 +167,8 @@ struct X86Sse41 {
   }
 
  private:
-  static void store_each(std::uint16_t* p, F v, std::uint16_t (*half)(float)) {
-    float lanes[4];
-    store(lanes, v);
-    for (int i = 0; i < 4; ++i) p[i] = half(lanes[i]);
+  static void store_halves(std::uint16_t* p, __m128i halves) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi32(halves, halves));
   }
   // 16 codes of 0..3 to 4 bytes, four codes a byte
   static void store_quads(std::uint8_t* p, B codes) {

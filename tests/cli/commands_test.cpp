@@ -81,11 +81,11 @@ TEST_F(ExplainTest, AKernelByNameIsChosenAndThreadsAreTaken) {
 }
 
 TEST_F(ExplainTest, NoKernelIsExitCodeOneWithEveryReason) {
-  const json document = tern_json({"explain", "ternary_quantize", "--shape", "3x5", "--dtype", "f16"}, 1);
+  const json document = tern_json({"explain", "ternary_quantize", "--shape", "3x5", "--dtype", "i32"}, 1);
   EXPECT_TRUE(document["chosen"].is_null());
   EXPECT_TRUE(document["plan"].is_null());
   EXPECT_FALSE(document["rejections"].empty());
-  const Outcome text = tern({"explain", "ternary_quantize", "--shape", "3x5", "--dtype", "f16"});
+  const Outcome text = tern({"explain", "ternary_quantize", "--shape", "3x5", "--dtype", "i32"});
   EXPECT_EQ(text.exit_code, 1);
   EXPECT_NE(text.out.find("every kernel refused"), std::string::npos) << text.out;
 }

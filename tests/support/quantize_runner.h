@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "device/topology.h"
 #include "format/format.h"
+#include "ops/elements.h"
 #include "ops/kernel.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/select.h"
@@ -59,16 +60,18 @@ struct Quantized {
   Status status;
 };
 
-// Runs an entry on x [rows, k] with guard pages behind every buffer and poisoned outputs.
-inline Quantized run_quantize(const KernelEntry& entry, const TernaryQuantize::Problem& p, const std::vector<float>& x,
-                              int threads = 1, const std::vector<float>& given = {}) {
+// Runs an entry on x [rows, k], rounded to the problem's type, with guard pages behind every buffer and poisoned
+// outputs.
+template <class T>
+Quantized run_quantize(const KernelEntry& entry, const TernaryQuantize::Problem& p, const std::vector<T>& x,
+                       int threads = 1, const std::vector<float>& given = {}) {
   const std::int64_t bytes = row_bytes(p.format, p.k), ranges = make_ranges(p.rows, p.k, p.granularity).total;
-  Guarded<float> in(x.size());
-  std::memcpy(in.data(), x.data(), x.size() * sizeof(float));
+  Guarded<std::byte> in(x.size() * size_of(p.dtype));
+  for (std::size_t i = 0; i < x.size(); ++i) write_element(in.data(), p.dtype, static_cast<std::int64_t>(i), x[i]);
   Guarded<std::uint8_t> codes(static_cast<std::size_t>(p.rows * bytes));
   Guarded<float> scales(static_cast<std::size_t>(ranges));
   const TernaryQuantize::Args args{
-      .x = {in.data(), DType::f32, {p.rows, p.k}},
+      .x = {in.data(), p.dtype, {p.rows, p.k}},
       .codes = {codes.data(), code_dtype(p.format), {p.rows, bytes}},
       .scales = {scales.data(), DType::f32, {ranges}},
       .given_scale = {given.data(), DType::f32, {static_cast<std::int64_t>(given.size())}}};
@@ -85,9 +88,9 @@ inline Quantized run_quantize(const KernelEntry& entry, const TernaryQuantize::P
 }
 
 inline std::string describe(const TernaryQuantize::Problem& p) {
-  return std::to_string(p.rows) + "x" + std::to_string(p.k) + " " + std::string(name(p.scheme)) + " " +
-         name(p.granularity) + " " + std::string(name(p.format)) + (p.scale_given ? " given" : "") + " " +
-         std::string(name(p.non_finite));
+  return std::to_string(p.rows) + "x" + std::to_string(p.k) + " " + std::string(name(p.dtype)) + " " +
+         std::string(name(p.scheme)) + " " + name(p.granularity) + " " + std::string(name(p.format)) +
+         (p.scale_given ? " given" : "") + " " + std::string(name(p.non_finite));
 }
 
 // Bytes and bit patterns, not values.

@@ -2,13 +2,10 @@
 #include "ops/activation_quantize/activation_quantize.h"
 
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "base/errors.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
-#include "simd/half.h"
 
 namespace tern {
 
@@ -47,26 +44,6 @@ Result<Params> Op::bind(const ActivationQuantize::Problem& p, const ActivationQu
 namespace activation_quantize {
 
 Source source_of(DType dtype) { return dtype == DType::f16 ? kF16 : dtype == DType::bf16 ? kBf16 : kF32; }
-
-float read(const void* x, DType dtype, std::int64_t index) {
-  const void* at = element(x, dtype, index);
-  if (dtype == DType::f32) {
-    float v = 0;
-    std::memcpy(&v, at, sizeof v);
-    return v;
-  }
-  std::uint16_t half = 0;
-  std::memcpy(&half, at, sizeof half);
-  return dtype == DType::f16 ? simd::from_f16(half) : simd::from_bf16(half);
-}
-
-float saturated(float v, DType dtype) {
-  const float largest = dtype == DType::f16    ? 65504.0F
-                        : dtype == DType::bf16 ? simd::from_bf16(0x7F7F)
-                                               : std::numeric_limits<float>::max();
-  if (std::isnan(v)) return 0.0F;
-  return std::isinf(v) ? std::copysign(largest, v) : v;
-}
 
 std::optional<FiniteToken> finite_token(const SimdTable& table, const void* x, DType dtype, std::int64_t k,
                                         NonFinite non_finite, float* clean) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ops/activation_quantize/simd_table.h"
+#include "ops/elements.h"
 #include "ops/kernel.h"
 #include "tern/linear.h"
 
@@ -23,10 +24,11 @@ struct Params {
 
 // The element type as the tables count it.
 Source source_of(DType dtype);
-inline const void* element(const void* x, DType dtype, std::int64_t index) {
-  return static_cast<const std::byte*>(x) + index * static_cast<std::int64_t>(size_of(dtype));
+using tern::element;
+inline float read(const void* x, DType dtype, std::int64_t index) {
+  return static_cast<float>(read_element(x, dtype, index));
 }
-float read(const void* x, DType dtype, std::int64_t index);
+inline float saturated(float v, DType dtype) { return static_cast<float>(tern::saturated(v, dtype)); }
 
 // A token that can be quantized, and its scale.
 struct FiniteToken {
@@ -37,7 +39,6 @@ struct FiniteToken {
 // The token itself, or saturated in `clean` (k floats); nothing when it holds what is not finite and that is refused.
 std::optional<FiniteToken> finite_token(const SimdTable& table, const void* x, DType dtype, std::int64_t k,
                                         NonFinite non_finite, float* clean);
-float saturated(float v, DType dtype);  // NaN as +0, infinities as the largest value
 // The error of the first non-finite element of tokens [m, k].
 Error non_finite_error(std::string_view op, const void* x, DType dtype, std::int64_t stride, std::int64_t m,
                        std::int64_t k);

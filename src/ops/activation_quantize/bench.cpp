@@ -29,7 +29,8 @@ Result<OpCase> bench_activation_quantize(const BenchRequest& request, const Cont
   std::vector<ActivationQuantize::Args> args;
   for (std::int64_t copy = 0; copy < rotation->copies(); ++copy) {
     auto* x = static_cast<float*>(rotation->part(0, copy));
-    fill_random_weights(context.state().threads, static_cast<std::uint64_t>(copy), x, problem.m * problem.k);
+    fill_random_weights(context.state().threads, static_cast<std::uint64_t>(copy), DType::f32, x,
+                        problem.m * problem.k);
     args.push_back({.x = {x, DType::f32, {problem.m, problem.k}},
                     .q = {rotation->part(1, copy), DType::i8, {problem.m, problem.k}},
                     .scales = {rotation->part(2, copy), DType::f32, {problem.m}},

@@ -1,4 +1,4 @@
-// ternary_dequantize for the bench: writes f32 weights, so its limit is the non-temporal write.
+// ternary_dequantize for the bench: writes weights, so its limit is the non-temporal write.
 #include "base/errors.h"
 #include "lab/bench_ops.h"
 #include "lab/plan_subject.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <type_traits>
 
 #include "base/checked.h"
 #include "format/format.h"
@@ -20,8 +21,9 @@ constexpr std::int64_t kStreamAlignment = 64;
 class Driver {
  public:
   Driver(const SimdTable& table, const Params& params, const Exec& exec)
-      : table_(table),
+      : ranges_(table.ranges[static_cast<std::size_t>(params.problem.dtype)]),
         p_(params),
+        elem_bytes_(static_cast<std::int64_t>(size_of(params.problem.dtype))),
         exec_(exec),
         load_(static_cast<int>(params.problem.format)),
         min_code_(code_range(params.problem.scheme).min),
@@ -39,7 +41,7 @@ class Driver {
       k_ *= rows_;
       rows_ = 1;
     }
-    stream_ = rows_ * k_ * static_cast<std::int64_t>(sizeof(float)) >= kStreamBytes;
+    stream_ = rows_ * k_ * elem_bytes_ >= kStreamBytes;
   }
 
   Status run() {
@@ -66,6 +68,9 @@ class Driver {
 
  private:
   [[nodiscard]] bool packed() const { return load_ != kI8; }
+  [[nodiscard]] std::byte* y_at(std::int64_t row, std::int64_t column) const {
+    return static_cast<std::byte*>(p_.y) + (row * p_.y_stride + column) * elem_bytes_;
+  }
 
   void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last) {
     if (packed() && len_ % 4 != 0) return unpack_ranges(row, first, last);
@@ -76,12 +81,12 @@ class Driver {
 
   // `count` ranges of a row from `range` on, which begin at `column`.
   void call(std::int64_t row, std::int64_t range, std::int64_t column, std::int64_t count, std::int64_t len) {
-    float* y = p_.y + row * p_.y_stride + column;
+    std::byte* y = y_at(row, column);
     const bool aligned = reinterpret_cast<std::uintptr_t>(y) % kStreamAlignment == 0 &&
-                         (count == 1 || len * static_cast<std::int64_t>(sizeof(float)) % kStreamAlignment == 0);
+                         (count == 1 || len * elem_bytes_ % kStreamAlignment == 0);
     const float* scales = p_.scales + (one_scale_ ? 0 : row * per_row_ + range);
     const std::uint8_t* codes = p_.codes + row * p_.codes_stride + (packed() ? column / 4 : column);
-    if (!table_.ranges[load_](codes, count, len, scales, min_code_, stream_ && aligned, y)) invalid_.store(true);
+    if (!ranges_[load_](codes, count, len, scales, min_code_, stream_ && aligned, y)) invalid_.store(true);
   }
 
   // Ranges that share bytes: their codes go through int8, a few at a time.
@@ -95,15 +100,15 @@ class Driver {
         const std::int64_t n = std::min(kChunk, end - at);
         for (std::int64_t i = 0; i < n; ++i)
           codes[i] = static_cast<std::int8_t>(read_code(p_.problem.format, packed_row, at + i));
-        float* y = p_.y + row * p_.y_stride + at;
-        if (!table_.ranges[kI8](codes, 1, n, p_.scales + row * per_row_ + range, min_code_, false, y))
+        if (!ranges_[kI8](codes, 1, n, p_.scales + row * per_row_ + range, min_code_, false, y_at(row, at)))
           invalid_.store(true);
       }
     }
   }
 
-  const SimdTable& table_;
+  std::remove_extent_t<decltype(SimdTable::ranges)> const& ranges_;  // by load
   const Params& p_;
+  std::int64_t elem_bytes_;
   const Exec& exec_;
   int load_, min_code_;
   std::int64_t rows_, k_, len_, per_row_;

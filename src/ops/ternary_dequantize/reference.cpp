@@ -1,7 +1,6 @@
 // The slow truth of ternary_dequantize: one element at a time, on one thread.
-#include <cstring>
-
 #include "format/format.h"
+#include "ops/elements.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 
 namespace tern::ternary_dequantize {
@@ -17,10 +16,9 @@ Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
       if (code < valid.min || code > valid.max) return invalid_code_error(params);
       const std::int64_t range =
           params.ranges.per_row == 0 ? 0 : row * params.ranges.per_row + column / params.ranges.len;
-      float scale = 0;
-      std::memcpy(&scale, params.scales + range, sizeof scale);
-      const float value = static_cast<float>(code) * scale;
-      std::memcpy(params.y + row * params.y_stride + column, &value, sizeof value);
+      // Exact in f64; where f32 overflows, so do f16 and bf16.
+      const double value = code * read_element(params.scales, DType::f32, range);
+      write_element(params.y, p.dtype, row * params.y_stride + column, value);
     }
   return {};
 }

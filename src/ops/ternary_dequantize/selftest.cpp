@@ -5,6 +5,7 @@
 #include "format/format.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
+#include "ops/elements.h"
 #include "ops/ranges.h"
 #include "plan/run_once.h"
 #include "tern/quantize.h"
@@ -18,12 +19,12 @@ struct Input {
   std::vector<float> scales;
 };
 
-Input random_input(Random& random, Scheme scheme, Format format) {
+Input random_input(Random& random, DType dtype, Scheme scheme, Format format) {
   constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 31, 32, 33, 127, 128, 129, 1000, 1023, 1024, 1025, 4096, 5000};
   constexpr std::int64_t kGroups[] = {1, 3, 7, 32, 100, 128, 1000, 4096};
   Input in;
   auto& p = in.problem;
-  p = {.rows = 1 + random.below(6), .k = kSizes[random.below(16)], .scheme = scheme};
+  p = {.rows = 1 + random.below(6), .k = kSizes[random.below(16)], .dtype = dtype, .scheme = scheme};
   if (random.below(20) == 0) p.k = 2'000'000 + random.below(1000);  // threads, and stores that bypass the cache
   const std::int64_t kind = random.below(4);
   p.granularity = kind == 0   ? Granularity::tensor()
@@ -44,23 +45,25 @@ Input random_input(Random& random, Scheme scheme, Format format) {
   return in;
 }
 
-Result<std::vector<float>> run(const Context& context, const std::string& kernel, const Input& in) {
+Result<Tensor> run(const Context& context, const std::string& kernel, const Input& in) {
   const auto& p = in.problem;
   TERN_ASSIGN(plan, TernaryDequantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
-  TERN_ASSIGN(y, Tensor::allocate(context.memory(), DType::f32, {p.rows, p.k}, "selftest"));
+  TERN_ASSIGN(y, Tensor::allocate(context.memory(), p.dtype, {p.rows, p.k}, "selftest"));
   std::memset(y.data(), 0xEE, y.bytes());
   TERN_RETURN_IF_ERROR(
       run_once(context, plan,
                {.codes = {in.codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
                 .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
                 .y = y.view()}));
-  return std::vector<float>(y.as<float>().begin(), y.as<float>().end());
+  return y;
 }
 
-std::string difference(const std::vector<float>& got, const std::vector<float>& want) {
-  for (std::size_t i = 0; i < want.size(); ++i)
-    if (std::memcmp(&got[i], &want[i], sizeof(float)) != 0)
-      return fmt::format("element {} is {}, the reference has {}", i, got[i], want[i]);
+std::string difference(const Tensor& got, const Tensor& want) {
+  const DType dtype = want.dtype();
+  for (std::int64_t i = 0; i < want.elements(); ++i)
+    if (std::memcmp(element(got.data(), dtype, i), element(want.data(), dtype, i), size_of(dtype)) != 0)
+      return fmt::format("element {} is {}, the reference has {}", i, read_element(got.data(), dtype, i),
+                         read_element(want.data(), dtype, i));
   return {};
 }
 
@@ -87,8 +90,9 @@ Result<Comparison> selftest_ternary_dequantize(const Context& context, const Ker
   Random random(20240301);
   for (const Scheme scheme : {Scheme::absmean, Scheme::int2}) {
     if (!holds(format, scheme)) continue;
-    for (int repetition = 0; repetition < 60; ++repetition) {
-      const Input in = random_input(random, scheme, format);
+    for (int repetition = 0; repetition < 120; ++repetition) {
+      TERN_ASSIGN(dtype, random_dtype(random, kernel));
+      const Input in = random_input(random, dtype, scheme, format);
       TERN_ASSIGN(want, run(context, reference_of(kernel), in));
       TERN_ASSIGN(got, run(context, kernel.name, in));
       std::string what = difference(got, want);
@@ -98,8 +102,9 @@ Result<Comparison> selftest_ternary_dequantize(const Context& context, const Ker
       }
       ++comparison.problems;
       if (what.empty()) continue;
-      comparison.difference = fmt::format("{} x {}, {}, {}: {}", in.problem.rows, in.problem.k, name(in.problem.scheme),
-                                          name(in.problem.granularity), what);
+      comparison.difference =
+          fmt::format("{} x {} {}, {}, {}: {}", in.problem.rows, in.problem.k, name(in.problem.dtype),
+                      name(in.problem.scheme), name(in.problem.granularity), what);
       return comparison;
     }
   }

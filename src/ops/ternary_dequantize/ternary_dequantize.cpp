@@ -15,7 +15,9 @@ Result<ProblemFacts> Op::facts(const TernaryDequantize::Problem& p) {
   if (!holds(p.format, p.scheme))
     return error(Code::invalid_argument, kName, "{} codes are not stored as {}; they are {} or i8", name(p.scheme),
                  name(p.format), name(default_format(p.scheme)));
-  return ProblemFacts{.op = kName, .dtype = p.dtype, .format = p.format, .scheme = p.scheme, .k = p.k};
+  ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .scheme = p.scheme, .k = p.k};
+  if (p.dtype == DType::f64) facts.guarantee = Guarantee{.math = "f64"};
+  return facts;
 }
 
 Result<Params> Op::bind(const TernaryDequantize::Problem& p, const TernaryDequantize::Args& args) {
@@ -26,7 +28,7 @@ Result<Params> Op::bind(const TernaryDequantize::Problem& p, const TernaryDequan
   params.codes = static_cast<const std::uint8_t*>(args.codes.data);
   params.codes_stride = codes.stride;
   params.scales = static_cast<const float*>(args.scales.data);
-  params.y = static_cast<float*>(args.y.data);
+  params.y = args.y.data;
   params.y_stride = y.stride;
   TERN_RETURN_IF_ERROR(check_scales(kName, "scales", params.scales, params.ranges.total));
   TERN_RETURN_IF_ERROR(check_apart(kName, "codes", bytes_of(args.codes), "y", bytes_of(args.y)));

@@ -1,5 +1,5 @@
-// y = float(code) * scale of the code's range, one rounding; code 0 gives +0. A code that the scheme cannot have
-// produced is an error, not a value.
+// y = code * scale of the code's range, exact but for one rounding to y's type; code 0 gives +0. A code that the scheme
+// cannot have produced is an error, not a value.
 #pragma once
 
 #include "ops/kernel.h"
@@ -17,7 +17,7 @@ struct Params {
   const std::uint8_t* codes = nullptr;
   std::int64_t codes_stride = 0;  // bytes
   const float* scales = nullptr;
-  float* y = nullptr;
+  void* y = nullptr;          // of problem.dtype
   std::int64_t y_stride = 0;  // elements
 };
 

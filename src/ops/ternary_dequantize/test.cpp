@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "lab/weights.h"
 #include "ops/ternary_dequantize/generic.h"
@@ -50,7 +51,7 @@ Input make_input(const Problem& p, Random& random) {
 }
 
 struct Output {
-  std::vector<std::uint32_t> bits;
+  std::vector<std::byte> y;
   Status status;
 };
 
@@ -58,11 +59,11 @@ Output run(const KernelEntry& entry, const Input& in, int threads = 1) {
   const Problem& p = in.p;
   Guarded<std::uint8_t> codes(in.codes.size());
   std::memcpy(codes.data(), in.codes.data(), in.codes.size());
-  Guarded<float> y(static_cast<std::size_t>(p.rows * p.k));
+  Guarded<std::byte> y(static_cast<std::size_t>(p.rows * p.k) * size_of(p.dtype));
   auto params =
       Traits::bind(p, {.codes = {codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
                        .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
-                       .y = {y.data(), DType::f32, {p.rows, p.k}}});
+                       .y = {y.data(), p.dtype, {p.rows, p.k}}});
   Output out;
   if (!params.ok()) {
     out.status = std::move(params).error();
@@ -70,11 +71,11 @@ Output run(const KernelEntry& entry, const Input& in, int threads = 1) {
   }
   const Threads& pool = test::pool_of(threads);
   out.status = entry.run(entry.table, &*params, {pool, {}});
-  out.bits.resize(y.size());
-  std::memcpy(out.bits.data(), y.data(), y.size() * sizeof(float));
+  out.y.assign(y.data(), y.data() + y.size());
   return out;
 }
 
+constexpr DType kDtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 constexpr struct {
   Scheme scheme;
   Format format;
@@ -92,13 +93,17 @@ TEST(Dequantize, EveryShapeAndGroup) {
         p.granularity = group == 0    ? Granularity::tensor()
                         : group == -1 ? Granularity::row()
                                       : Granularity::group(group);
-        const Input in = make_input(p, random);
-        const auto want = run(test::reference_kernel(kOp, format), in);
-        ASSERT_TRUE(want.status.ok());
-        for (const NamedKernel& kernel : all_kernels(format)) {
-          const auto got = run(kernel.entry, in);
-          ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
-          ASSERT_EQ(got.bits, want.bits) << kernel.name << ' ' << p.rows << 'x' << k << ' ' << name(p.granularity);
+        Input in = make_input(p, random);
+        for (const DType dtype : kDtypes) {
+          in.p.dtype = dtype;
+          const auto want = run(test::reference_kernel(kOp, format), in);
+          ASSERT_TRUE(want.status.ok());
+          for (const NamedKernel& kernel : all_kernels(format)) {
+            const auto got = run(kernel.entry, in);
+            ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
+            ASSERT_EQ(got.y, want.y) << kernel.name << ' ' << p.rows << 'x' << k << ' ' << name(p.granularity) << ' '
+                                     << name(dtype);
+          }
         }
       }
 }
@@ -112,12 +117,42 @@ TEST(Dequantize, LargeOutputsAndThreads) {
           {2048, 4104, Granularity::group(513)},
           {3, 70'001, Granularity::row()},
           {2, 200'003, Granularity::group(100'001)}}) {
-      const Input in = make_input({.rows = rows, .k = k, .scheme = scheme, .granularity = g, .format = format}, random);
-      const auto want = run(test::reference_kernel(kOp, format), in);
-      for (const NamedKernel& kernel : test::runnable_kernels(kOp, format))
-        for (const int threads : {1, 3})
-          ASSERT_EQ(run(kernel.entry, in, threads).bits, want.bits) << kernel.name << ' ' << rows << 'x' << k;
+      Input in = make_input({.rows = rows, .k = k, .scheme = scheme, .granularity = g, .format = format}, random);
+      for (const DType dtype : kDtypes) {
+        if (dtype != DType::f32 && rows * k > 1'000'000) continue;  // its stream stores have their own test
+        in.p.dtype = dtype;
+        const auto want = run(test::reference_kernel(kOp, format), in);
+        for (const NamedKernel& kernel : test::runnable_kernels(kOp, format))
+          for (const int threads : {1, 3})
+            ASSERT_EQ(run(kernel.entry, in, threads).y, want.y)
+                << kernel.name << ' ' << rows << 'x' << k << ' ' << name(dtype);
+      }
     }
+}
+
+// Stores that bypass the cache are taken for large outputs only; here on small ones, below the driver.
+TEST(Dequantize, StreamedIsTheSameAsStored) {
+  Random random(5);
+  for (const auto [scheme, format] : kPairs)
+    for (const DType dtype : kDtypes)
+      for (const auto& [rows, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 2047}, {3, 1024}, {2, 5120}}) {
+        const Input in = make_input({.rows = rows,
+                                     .k = k,
+                                     .dtype = dtype,
+                                     .scheme = scheme,
+                                     .granularity = Granularity::row(),
+                                     .format = format},
+                                    random);
+        const auto want = run(test::reference_kernel(kOp, format), in);
+        for (const NamedKernel& kernel : all_kernels(format)) {
+          const auto& table = *static_cast<const ternary_dequantize::SimdTable*>(kernel.entry.table);
+          alignas(64) static std::byte y[2 * 5120 * sizeof(double)];
+          std::memset(y, 0xEE, sizeof y);
+          EXPECT_TRUE(table.ranges[static_cast<int>(dtype)][static_cast<int>(format)](
+              in.codes.data(), rows, k, in.scales.data(), code_range(scheme).min, true, y));
+          ASSERT_EQ(std::memcmp(y, want.y.data(), want.y.size()), 0) << kernel.name << ' ' << name(dtype) << ' ' << k;
+        }
+      }
 }
 
 TEST(Dequantize, ValuesAreCodeTimesScale) {
@@ -125,8 +160,7 @@ TEST(Dequantize, ValuesAreCodeTimesScale) {
   for (const NamedKernel& kernel : all_kernels(Format::s2)) {
     const auto got = run(kernel.entry, in);
     const float want[] = {0.0F, 0.3F, -0.6F, -0.3F, 0.3F};
-    for (std::size_t i = 0; i < 5; ++i)
-      EXPECT_EQ(got.bits[i], __builtin_bit_cast(std::uint32_t, want[i])) << kernel.name;
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(std::memcmp(got.y.data() + 4 * i, &want[i], 4), 0) << kernel.name;
   }
 }
 
@@ -153,29 +187,87 @@ TEST(Dequantize, EveryInvalidCodeIsNamed) {
 TEST(Dequantize, StridedRowsAndOddAddresses) {
   Random random(4);
   for (const auto [scheme, format] : kPairs)
-    for (const std::int64_t k : {5, 64, 1000}) {
-      const Input in = make_input(
-          {.rows = 3, .k = k, .scheme = scheme, .granularity = Granularity::row(), .format = format}, random);
+    for (const DType dtype : kDtypes)
+      for (const std::int64_t k : {5, 64, 1000}) {
+        const Input in = make_input(
+            {.rows = 3, .k = k, .dtype = dtype, .scheme = scheme, .granularity = Granularity::row(), .format = format},
+            random);
+        const auto want = run(test::reference_kernel(kOp, format), in);
+        const auto size = static_cast<std::int64_t>(size_of(dtype));
+        const std::int64_t stride = k + 2;
+        for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
+          std::vector<std::uint8_t> y(static_cast<std::size_t>(3 * stride * size + 1), 0xEE);
+          auto params = Traits::bind(in.p, {.codes = {in.codes.data(), code_dtype(format), {3, row_bytes(format, k)}},
+                                            .scales = {in.scales.data(), DType::f32, {3}},
+                                            .y = {y.data() + 1, dtype, {3, k}, {stride, 1}, {}}});
+          ASSERT_TRUE(params.ok()) << params.error().str();
+          const Threads& pool = test::pool_of(2);
+          ASSERT_TRUE(kernel.entry.run(kernel.entry.table, &*params, {pool, {}}).ok());
+          for (std::int64_t row = 0; row < 3; ++row) {
+            ASSERT_EQ(std::memcmp(y.data() + 1 + row * stride * size, want.y.data() + row * k * size,
+                                  static_cast<std::size_t>(k * size)),
+                      0)
+                << kernel.name << ' ' << name(dtype);
+            for (std::int64_t i = 0; i < 2 * size && row < 2; ++i)
+              ASSERT_EQ(y[static_cast<std::size_t>(1 + (row * stride + k) * size + i)], 0xEE);
+          }
+        }
+      }
+}
+
+// Every scale that a half can be, and its neighbours between halves: what comes out is the half nearest to code *
+// scale.
+TEST(Dequantize, EveryHalfAndEveryRoundingOfOne) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    std::vector<float> scales;
+    for (std::uint32_t bits = 0; bits < 0x8000; ++bits) {
+      const auto half = static_cast<std::uint16_t>(bits);
+      const auto v = static_cast<float>(read_element(&half, dtype, 0));
+      if (!std::isfinite(v) || v == 0) continue;
+      const auto next = static_cast<std::uint16_t>(bits + 1);
+      const auto above = static_cast<float>(read_element(&next, dtype, 0));
+      const float tie = v + (std::isfinite(above) ? (above - v) / 2 : 0.0F);  // exact
+      for (const float s : {v, tie, std::nextafter(tie, 0.0F), std::nextafter(tie, 2 * tie)})
+        if (s > 0 && std::isfinite(s)) scales.push_back(s);
+    }
+    scales.insert(scales.end(), {65519.0F, 65520.0F, 65521.0F, 3.4e38F, std::numeric_limits<float>::max()});
+    const auto ranges = static_cast<std::int64_t>(scales.size());
+    ASSERT_GT(ranges, 120'000);
+    for (const Format format : {Format::s2, Format::i8}) {
+      const Problem p{.rows = ranges,
+                      .k = 4,
+                      .dtype = dtype,
+                      .scheme = Scheme::int2,
+                      .granularity = Granularity::row(),
+                      .format = format};
+      Input in{p, {}, scales};
+      const std::int8_t codes[] = {0, 1, -2, -1};
+      in.codes.resize(static_cast<std::size_t>(ranges * row_bytes(format, 4)));
+      for (std::int64_t r = 0; r < ranges; ++r) pack_row(format, codes, 4, in.codes.data() + r * row_bytes(format, 4));
       const auto want = run(test::reference_kernel(kOp, format), in);
-      const std::int64_t stride = k + 2;
-      for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
-        std::vector<std::uint8_t> y(static_cast<std::size_t>(3 * stride * 4 + 1), 0xEE);
-        auto params = Traits::bind(in.p, {.codes = {in.codes.data(), code_dtype(format), {3, row_bytes(format, k)}},
-                                          .scales = {in.scales.data(), DType::f32, {3}},
-                                          .y = {y.data() + 1, DType::f32, {3, k}, {stride, 1}, {}}});
-        ASSERT_TRUE(params.ok()) << params.error().str();
-        const Threads& pool = test::pool_of(2);
-        ASSERT_TRUE(kernel.entry.run(kernel.entry.table, &*params, {pool, {}}).ok());
-        for (std::int64_t row = 0; row < 3; ++row) {
-          ASSERT_EQ(
-              std::memcmp(y.data() + 1 + row * stride * 4, want.bits.data() + row * k, static_cast<std::size_t>(k) * 4),
-              0)
-              << kernel.name;
-          for (int i = 0; i < 8 && row < 2; ++i)
-            ASSERT_EQ(y[static_cast<std::size_t>(1 + (row * stride + k) * 4 + i)], 0xEE);
+      for (const NamedKernel& kernel : all_kernels(format)) ASSERT_EQ(run(kernel.entry, in).y, want.y) << kernel.name;
+      // The reference against plain arithmetic: no half lies nearer, and at equal distance the last bit is 0.
+      for (std::int64_t i = 0; i < 4 * ranges; ++i) {
+        const double exact = codes[i % 4] * static_cast<double>(scales[static_cast<std::size_t>(i / 4)]);
+        const double y = read_element(want.y.data(), dtype, i);
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, want.y.data() + 2 * i, sizeof bits);
+        ASSERT_EQ(std::signbit(y), exact < 0) << exact;
+        if (std::isinf(y)) {  // beyond the largest by half a step or more
+          const double largest = saturated(y, dtype), step = dtype == DType::f16 ? 32 : 0x1p120;
+          ASSERT_GE(std::fabs(exact), std::fabs(largest) + step / 2) << exact;
+          continue;
+        }
+        for (const int away : {-1, 1}) {
+          if ((bits & 0x7FFF) == 0 && away < 0) continue;
+          const auto beside = static_cast<std::uint16_t>(bits + away);
+          const double other = read_element(&beside, dtype, 0);
+          const double near = std::fabs(y - exact), far = std::fabs(other - exact);
+          ASSERT_TRUE(near < far || (near == far && bits % 2 == 0)) << exact << " became " << y;
         }
       }
     }
+  }
 }
 
 TEST(Dequantize, BadScalesAndOverlapAreRefused) {

@@ -1,4 +1,4 @@
-// ternary_quantize for the bench: reads f32 weights, so its limit is the streaming read.
+// ternary_quantize for the bench: reads weights, so its limit is the streaming read.
 #include "base/errors.h"
 #include "lab/bench_ops.h"
 #include "lab/plan_subject.h"

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 
 #include "base/checked.h"
 #include "memory/workspace.h"
+#include "ops/elements.h"
 #include "ops/ternary_quantize/row_writer.h"
 #include "ops/ternary_quantize/scale.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
@@ -26,20 +28,20 @@ constexpr std::int64_t kMaxSegments = 1024;         // of a long range; each a w
 struct Segment {
   double sum = 0;
   std::int64_t count = 0;
-  std::uint32_t max_bits = 0;
-  std::int32_t signed_bits[2] = {0, 0};
-  bool bad = false;  // holds a non-finite value
+  double max_abs = 0;
+  double max_signed[2] = {0, 0};  // of x, of -x
+  bool bad = false;               // holds a non-finite value
 };
 
 // The parts of the workspace, booked the same way for counting and for running.
 struct Scratch {
-  float* blocks = nullptr;  // one block per slot
+  std::byte* blocks = nullptr;  // one block per slot
   Segment* segments = nullptr;
   std::size_t bytes = 0;
 
-  Scratch(std::byte* base, int slots) {
+  Scratch(std::byte* base, DType dtype, int slots) {
     WorkspaceLedger ledger(base);
-    blocks = ledger.book<float>(static_cast<std::size_t>(slots) * simd::kSumBlock);
+    blocks = ledger.book<std::byte>(static_cast<std::size_t>(slots) * simd::kSumBlock * size_of(dtype));
     segments = ledger.book<Segment>(kMaxSegments);
     bytes = ledger.bytes();
   }
@@ -48,10 +50,12 @@ struct Scratch {
 class Driver {
  public:
   Driver(const SimdTable& table, const Params& params, const Exec& exec)
-      : table_(table),
-        p_(params),
+      : p_(params),
+        dtype_(params.problem.dtype),
+        elem_bytes_(static_cast<std::int64_t>(size_of(dtype_))),
+        loops_(table.of[static_cast<std::size_t>(dtype_)]),
         exec_(exec),
-        scratch_(exec.workspace.data(), exec.threads.count()),
+        scratch_(exec.workspace.data(), dtype_, exec.threads.count()),
         rule_(static_cast<int>(params.problem.scheme)),
         store_(static_cast<int>(params.problem.format)),
         rows_(params.problem.rows),
@@ -71,6 +75,7 @@ class Driver {
     else
       many_ranges(slots);
     if (found_bad()) return non_finite_error(p_, first_bad_.load());
+    if (first_large_ != kNone) return scale_error(p_, first_large_, large_scale_);
     return {};
   }
 
@@ -81,8 +86,11 @@ class Driver {
   [[nodiscard]] int slots_for(std::int64_t elems) const {
     return static_cast<int>(std::clamp<std::int64_t>(elems / kMinElemsPerSlot, 1, exec_.threads.count()));
   }
-  [[nodiscard]] float* block_scratch(int slot) const {
-    return scratch_.blocks + static_cast<std::size_t>(slot) * simd::kSumBlock;
+  [[nodiscard]] std::byte* block_scratch(int slot) const { return scratch_.blocks + slot * kBlock * elem_bytes_; }
+  [[nodiscard]] std::int64_t offset(std::int64_t index) const { return index / k_ * p_.x_stride + index % k_; }
+  [[nodiscard]] const std::byte* address(std::int64_t index) const { return element(p_.x, dtype_, offset(index)); }
+  [[nodiscard]] bool contiguous(std::int64_t begin, std::int64_t n) const {
+    return begin % k_ + n <= k_ || p_.x_stride == k_;
   }
 
   // A dense tensor whose rows end on byte boundaries is one long row: fewer, larger pieces.
@@ -94,35 +102,41 @@ class Driver {
     rows_ = 1;
   }
 
-  // Remembers the lowest row-major index of a non-finite value in [begin, begin + n).
-  void report_bad(std::int64_t begin, std::int64_t n) {
+  // Remembers the lowest row-major index of a non-finite value in [begin, begin + n); false when there is none.
+  bool report_bad(std::int64_t begin, std::int64_t n) {
     for (std::int64_t i = begin; i < begin + n; ++i) {
-      if (std::isfinite(value_at(i))) continue;
+      if (std::isfinite(read_element(p_.x, dtype_, offset(i)))) continue;
       std::int64_t known = first_bad_.load();
       while (i < known && !first_bad_.compare_exchange_weak(known, i)) {
       }
-      return;
+      return true;
     }
+    return false;
   }
-  [[nodiscard]] float value_at(std::int64_t index) const {
-    float v = 0;
-    std::memcpy(&v, p_.x + index / k_ * p_.x_stride + index % k_, sizeof v);
-    return v;
+  // Remembers the lowest range whose scale is beyond f32.
+  void report_large(std::int64_t range, double scale) {
+    const std::lock_guard lock(large_mutex_);
+    if (range >= first_large_) return;
+    first_large_ = range;
+    large_scale_ = scale;
   }
 
   // Elements [begin, begin + n), n at most a block, contiguous and clean: in place where they are, else copied.
-  const float* elements(std::int64_t begin, std::int64_t n, float* copy) const {
-    const std::int64_t row = begin / k_, column = begin % k_;
-    const float* x = p_.x + row * p_.x_stride + column;
-    const bool contiguous = column + n <= k_ || p_.x_stride == k_;
-    if (contiguous && !(saturate() && table_.max_abs_bits(x, n) >= kInfinityBits)) return x;
-    for (std::int64_t i = 0; i < n; ++i) {
-      float v = value_at(begin + i);
-      if (saturate() && std::isnan(v)) v = 0.0F;
-      if (saturate() && std::isinf(v)) v = std::copysign(std::numeric_limits<float>::max(), v);
-      copy[i] = v;
+  const std::byte* elements(std::int64_t begin, std::int64_t n, std::byte* copy) const {
+    const std::byte* x = address(begin);
+    if (!contiguous(begin, n)) {
+      for (std::int64_t done = 0, part = 0; done < n; done += part) {
+        part = std::min(k_ - (begin + done) % k_, n - done);
+        std::memcpy(copy + done * elem_bytes_, address(begin + done), static_cast<std::size_t>(part * elem_bytes_));
+      }
+      x = copy;
     }
-    return copy;
+    if (saturate() && std::isinf(loops_.max_abs(x, n))) {
+      for (std::int64_t i = 0; i < n; ++i)
+        write_element(copy, dtype_, i, saturated(read_element(x, dtype_, i), dtype_));
+      x = copy;
+    }
+    return x;
   }
 
   // ---- ranges inside rows, several per thread ----
@@ -143,19 +157,20 @@ class Driver {
     });
   }
 
-  void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last, float* copy) {
-    const bool plain = !saturate() && p_.given == nullptr && (!packed() || len_ % 4 == 0 || last - first == 1);
+  void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last, std::byte* copy) {
+    const bool plain = !saturate() && p_.given == nullptr && len_ <= loops_.max_len &&
+                       (!packed() || len_ % 4 == 0 || last - first == 1);
     if (plain) {
       const std::int64_t whole = last == per_row_ && k_ % len_ != 0 ? last - 1 : last;
       if (first < whole) call_ranges(row, first, whole - first, len_);
       if (whole < last) call_ranges(row, whole, 1, k_ - whole * len_);
       return;
     }
-    RowWriter writer(table_, rule_, store_, p_.codes + row * p_.codes_stride, first * len_);
+    RowWriter writer = row_writer(row, first * len_);
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t begin = row * k_ + i * len_, n = std::min(len_, k_ - i * len_);
       const float scale = scale_of(row * per_row_ + i, begin, n, copy);
-      if (scale == 0.0F) return;
+      if (scale == 0.0F) continue;  // the call fails; what follows may still hold a value to name
       for (std::int64_t at = 0; at < n; at += kBlock) {
         const std::int64_t part = std::min(kBlock, n - at);
         writer.write(elements(begin + at, part, copy), part, scale);
@@ -164,17 +179,21 @@ class Driver {
     writer.finish();
   }
 
+  [[nodiscard]] RowWriter row_writer(std::int64_t row, std::int64_t first) const {
+    return {loops_, elem_bytes_, rule_, store_, p_.codes + row * p_.codes_stride, first};
+  }
+
   void call_ranges(std::int64_t row, std::int64_t first, std::int64_t count, std::int64_t len) {
     const std::int64_t column = first * len_;
     const std::int64_t bad =
-        table_.ranges[rule_][store_](p_.x + row * p_.x_stride + column, count, len, p_.scales + row * per_row_ + first,
+        loops_.ranges[rule_][store_](address(row * k_ + column), count, len, p_.scales + row * per_row_ + first,
                                      p_.codes + row * p_.codes_stride + (packed() ? column / 4 : column));
     if (bad >= 0) report_bad(row * k_ + column + bad * len, len);
   }
 
-  // The scale of one range read block by block on this thread; stores it. 0 after a non-finite value.
-  float scale_of(std::int64_t range, std::int64_t begin, std::int64_t n, float* copy) {
-    return refine(range, n, [&](float h) { return segment(begin, n, h, copy); });
+  // The scale of one range read block by block on this thread; stores it. 0 when there is none.
+  float scale_of(std::int64_t range, std::int64_t begin, std::int64_t n, std::byte* copy) {
+    return refine(range, n, [&](double h) { return segment(begin, n, h, copy); });
   }
 
   // ---- one range at a time, shared by all threads ----
@@ -187,7 +206,7 @@ class Driver {
     while (ceil_div(n, segment_elems) > kMaxSegments) segment_elems *= 2;
     const std::int64_t segments = ceil_div(n, segment_elems);
 
-    const auto measure = [&](float h) {
+    const auto measure = [&](double h) {
       WorkQueue queue(segments, 1);
       exec_.threads.run(slots, [&](int slot) {
         for (std::int64_t i = 0, end = 0; queue.next(i, end);)
@@ -201,8 +220,8 @@ class Driver {
         fold.add(s.sum);
         all.bad = all.bad || s.bad;
         all.count += s.count;
-        all.max_bits = std::max(all.max_bits, s.max_bits);
-        for (int j = 0; j < 2; ++j) all.signed_bits[j] = std::max(all.signed_bits[j], s.signed_bits[j]);
+        all.max_abs = std::max(all.max_abs, s.max_abs);
+        for (int j = 0; j < 2; ++j) all.max_signed[j] = std::max(all.max_signed[j], s.max_signed[j]);
       }
       all.sum = fold.total();
       return all;
@@ -223,7 +242,7 @@ class Driver {
         for (std::int64_t piece = from; piece < to; ++piece) {
           const std::int64_t row = first_row + piece / per_row, at = piece % per_row * kElemsPerPiece;
           const std::int64_t first = (one_row ? column : 0) + at;
-          RowWriter writer(table_, rule_, store_, p_.codes + row * p_.codes_stride, first);
+          RowWriter writer = row_writer(row, first);
           const std::int64_t last = first + std::min(kElemsPerPiece, row_elems - at);
           for (std::int64_t c = first; c < last; c += kBlock) {
             const std::int64_t part = std::min(kBlock, last - c);
@@ -237,37 +256,46 @@ class Driver {
   // ---- statistics ----
 
   // From measurements to the scale of a range, which it stores. measure(h) looks at all of the data (h < 0) or at what
-  // is above h. 0 after a non-finite value.
+  // is above h. 0 after a non-finite value, and where the scale is beyond f32.
   template <class Measure>
   float refine(std::int64_t range, std::int64_t n, Measure measure) {
-    const Segment all = measure(-1.0F);
+    const Segment all = measure(-1.0);
     if (all.bad) return 0.0F;
-    float scale = 0;
-    if (p_.given != nullptr)
-      std::memcpy(&scale, p_.given + range * p_.given_step, sizeof scale);
-    else if (rule_ == kAbsmax)
-      scale = max_scale(all.max_bits);
-    else if (rule_ == kInt2)
-      scale = int2_scale(all.signed_bits);
-    else
-      scale = mean_scale(all.sum, n);
+    double scale = 0;
+    if (p_.given != nullptr) {
+      scale = read_element(p_.given, DType::f32, range * p_.given_step);
+    } else if (rule_ == kAbsmax) {
+      scale = max_scale(all.max_abs);
+    } else if (rule_ == kInt2) {
+      scale = int2_scale(all.max_signed[0], all.max_signed[1]);
+    } else {
+      scale = mean(all.sum, n);
+    }
     for (int round = 1; rule_ == kMse && round <= kMaxMseRounds; ++round) {
       const Segment above = measure(threshold(scale));
       if (above.count == 0) break;
-      const float next = mean_scale(above.sum, above.count);
+      const double next = mean(above.sum, above.count);
       if (next == scale) break;
       scale = next;
     }
-    std::memcpy(p_.scales + range, &scale, sizeof scale);
-    return scale;
+    const auto stored = static_cast<float>(scale);
+    if (std::isinf(stored)) {
+      report_large(range, scale);
+      return 0.0F;
+    }
+    write_element(p_.scales, DType::f32, range, scale);
+    return stored;
+  }
+  // Rounded to the type the scheme computes in.
+  [[nodiscard]] double mean(double sum, std::int64_t count) const {
+    return dtype_ == DType::f64 ? mean_scale<double>(sum, count) : static_cast<double>(mean_scale<float>(sum, count));
   }
 
   // What the scheme needs to know of n elements from a block boundary of their range on.
-  Segment segment(std::int64_t begin, std::int64_t n, float h, float* copy) {
+  Segment segment(std::int64_t begin, std::int64_t n, double h, std::byte* copy) {
     Segment s;
-    const bool direct = !saturate() && (begin % k_ + n <= k_ || p_.x_stride == k_);
-    if (direct) {
-      add_statistics(s, p_.x + begin / k_ * p_.x_stride + begin % k_, n, h);
+    if (!saturate() && contiguous(begin, n)) {
+      add_statistics(s, address(begin), n, h);
     } else {
       simd::PairwiseFold fold;
       for (std::int64_t at = 0; at < n; at += kBlock) {
@@ -277,45 +305,49 @@ class Driver {
       }
       s.sum = fold.total();
     }
-    const std::uint32_t top = std::max({s.max_bits, static_cast<std::uint32_t>(std::max(s.signed_bits[0], 0)),
-                                        static_cast<std::uint32_t>(std::max(s.signed_bits[1], 0))});
-    s.bad = !std::isfinite(s.sum) || top >= kInfinityBits;
-    if (s.bad) report_bad(begin, n);
+    // A sum of finite f64 may be infinite, too: then the scale is beyond f32.
+    const bool finite = std::isfinite(s.sum) && std::isfinite(std::max({s.max_abs, s.max_signed[0], s.max_signed[1]}));
+    s.bad = !finite && !saturate() && report_bad(begin, n);
     return s;
   }
 
   // Sets the sum and adds to the rest.
-  void add_statistics(Segment& s, const float* x, std::int64_t n, float h) const {
+  void add_statistics(Segment& s, const std::byte* x, std::int64_t n, double h) const {
     if (rule_ == kAbsmax || p_.given != nullptr) {
-      s.max_bits = std::max(s.max_bits, table_.max_abs_bits(x, n));
+      s.max_abs = std::max(s.max_abs, loops_.max_abs(x, n));
     } else if (rule_ == kInt2) {
-      std::int32_t of[2];
-      table_.max_signed_bits(x, n, of);
-      for (int j = 0; j < 2; ++j) s.signed_bits[j] = std::max(s.signed_bits[j], of[j]);
+      double of[2];
+      loops_.max_signed(x, n, of);
+      for (int j = 0; j < 2; ++j) s.max_signed[j] = std::max(s.max_signed[j], of[j]);
     } else if (h < 0) {
-      s.sum = table_.abs_sum(x, n);
+      s.sum = loops_.abs_sum(x, n);
     } else {
       std::int64_t count = 0;
-      s.sum = table_.abs_sum_above(x, n, h, &count);
+      s.sum = loops_.abs_sum_above(x, n, h, &count);
       s.count += count;
     }
   }
 
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
 
-  const SimdTable& table_;
   const Params& p_;
+  DType dtype_;
+  std::int64_t elem_bytes_;
+  const SourceLoops& loops_;
   const Exec& exec_;
   Scratch scratch_;
   int rule_, store_;
   std::int64_t rows_, k_, len_, per_row_;
   std::atomic<std::int64_t> first_bad_{kNone};
+  std::mutex large_mutex_;
+  std::int64_t first_large_ = kNone;
+  double large_scale_ = 0;
 };
 
 }  // namespace
 
-std::size_t cpu_workspace(const SimdTable&, const TernaryQuantize::Problem&, int threads) {
-  return Scratch(nullptr, threads).bytes;
+std::size_t cpu_workspace(const SimdTable&, const TernaryQuantize::Problem& problem, int threads) {
+  return Scratch(nullptr, problem.dtype, threads).bytes;
 }
 
 Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {

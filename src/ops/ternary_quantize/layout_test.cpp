@@ -28,40 +28,42 @@ Status run_params(const KernelEntry& entry, const ternary_quantize::Params& para
 
 TEST(QuantizeLayout, StridedRowsAndOddAddresses) {
   Random random(1);
-  for (const Format format : {Format::i2, Format::i8})
-    for (const std::int64_t k : {1, 5, 32, 100, 1025, 3000})
-      for (const Granularity g :
-           {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})
-        for (const NonFinite policy : {NonFinite::reject, NonFinite::saturate}) {
-          Problem p{.rows = 4, .k = k, .granularity = g, .format = format};
-          p.non_finite = policy;
-          std::vector<float> dense(static_cast<std::size_t>(4 * k));
-          lab::fill_weights(lab::Pattern::order, random, dense.data(), 4 * k);
-          const auto want = run_quantize(test::reference_kernel(kOp, format), p, dense);
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    for (const Format format : {Format::i2, Format::i8})
+      for (const std::int64_t k : {1, 5, 32, 100, 1025, 3000})
+        for (const Granularity g :
+             {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})
+          for (const NonFinite policy : {NonFinite::reject, NonFinite::saturate}) {
+            Problem p{.rows = 4, .k = k, .dtype = dtype, .granularity = g, .format = format};
+            p.non_finite = policy;
+            std::vector<float> dense(static_cast<std::size_t>(4 * k));
+            lab::fill_weights(lab::Pattern::order, random, dense.data(), 4 * k);
+            if (policy == NonFinite::saturate && dtype != DType::f64) dense[dense.size() / 2] = HUGE_VALF;
+            const auto want = run_quantize(test::reference_kernel(kOp, format), p, dense);
+            ASSERT_TRUE(want.status.ok()) << want.status.error().str();
 
-          const std::int64_t x_stride = k + 3, bytes = row_bytes(format, k), c_stride = bytes + 5;
-          std::vector<std::uint8_t> x_bytes(static_cast<std::size_t>(4 * x_stride) * 4 + 1);
-          auto* x = reinterpret_cast<float*>(x_bytes.data() + 1);  // not even a multiple of 4
-          for (std::int64_t row = 0; row < 4; ++row)
-            std::memcpy(x_bytes.data() + 1 + row * x_stride * 4, dense.data() + row * k,
-                        static_cast<std::size_t>(k) * 4);
-          for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
-            std::vector<std::uint8_t> codes(static_cast<std::size_t>(4 * c_stride), 0xEE);
-            std::vector<std::uint8_t> scales(want.scales.size() * 4 + 1, 0xEE);
-            auto params = Traits::bind(
-                p, {.x = {x, DType::f32, {4, k}, {x_stride, 1}, {}},
-                    .codes = {codes.data(), code_dtype(format), {4, bytes}, {c_stride, 1}, {}},
-                    .scales = {scales.data() + 1, DType::f32, {static_cast<std::int64_t>(want.scales.size())}}});
-            ASSERT_TRUE(params.ok()) << params.error().str();
-            ASSERT_TRUE(run_params(kernel.entry, *params, 2).ok());
-            for (std::int64_t row = 0; row < 4; ++row)
-              for (std::int64_t i = 0; i < c_stride; ++i)
-                ASSERT_EQ(codes[static_cast<std::size_t>(row * c_stride + i)],
-                          i < bytes ? want.codes[static_cast<std::size_t>(row * bytes + i)] : 0xEE)
-                    << kernel.name << ' ' << describe(p) << ' ' << row << ' ' << i;
-            ASSERT_EQ(std::memcmp(scales.data() + 1, want.scales.data(), want.scales.size() * 4), 0) << kernel.name;
+            const std::int64_t x_stride = k + 3, bytes = row_bytes(format, k), c_stride = bytes + 5;
+            std::vector<std::uint8_t> x_bytes(static_cast<std::size_t>(4 * x_stride) * size_of(dtype) + 1);
+            std::uint8_t* x = x_bytes.data() + 1;  // not even a multiple of 2
+            for (std::int64_t i = 0; i < 4 * k; ++i)
+              write_element(x, dtype, i / k * x_stride + i % k, dense[static_cast<std::size_t>(i)]);
+            for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
+              std::vector<std::uint8_t> codes(static_cast<std::size_t>(4 * c_stride), 0xEE);
+              std::vector<std::uint8_t> scales(want.scales.size() * 4 + 1, 0xEE);
+              auto params = Traits::bind(
+                  p, {.x = {x, dtype, {4, k}, {x_stride, 1}, {}},
+                      .codes = {codes.data(), code_dtype(format), {4, bytes}, {c_stride, 1}, {}},
+                      .scales = {scales.data() + 1, DType::f32, {static_cast<std::int64_t>(want.scales.size())}}});
+              ASSERT_TRUE(params.ok()) << params.error().str();
+              ASSERT_TRUE(run_params(kernel.entry, *params, 2).ok());
+              for (std::int64_t row = 0; row < 4; ++row)
+                for (std::int64_t i = 0; i < c_stride; ++i)
+                  ASSERT_EQ(codes[static_cast<std::size_t>(row * c_stride + i)],
+                            i < bytes ? want.codes[static_cast<std::size_t>(row * bytes + i)] : 0xEE)
+                      << kernel.name << ' ' << describe(p) << ' ' << row << ' ' << i;
+              ASSERT_EQ(std::memcmp(scales.data() + 1, want.scales.data(), want.scales.size() * 4), 0) << kernel.name;
+            }
           }
-        }
 }
 
 TEST(QuantizeLayout, LeadingAxesFoldIntoRows) {

@@ -1,11 +1,10 @@
 // The slow truth of ternary_quantize: docs/numerics.md said again in code, one element at a time, on one thread.
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <vector>
 
 #include "base/errors.h"
 #include "format/format.h"
+#include "ops/elements.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 
 namespace tern::ternary_quantize {
@@ -18,19 +17,14 @@ class Range {
 
   [[nodiscard]] std::int64_t count() const { return count_; }
 
-  // Element i of the range as the schemes see it.
-  [[nodiscard]] float operator[](std::int64_t i) const {
-    const float v = raw(i);
-    if (params_.problem.non_finite == NonFinite::reject) return v;
-    if (std::isnan(v)) return 0.0F;
-    if (std::isinf(v)) return std::copysign(std::numeric_limits<float>::max(), v);
-    return v;
+  // Element i of the range as the schemes see it; widening is exact.
+  [[nodiscard]] double operator[](std::int64_t i) const {
+    const double v = raw(i);
+    return params_.problem.non_finite == NonFinite::reject ? v : saturated(v, params_.problem.dtype);
   }
-  [[nodiscard]] float raw(std::int64_t i) const {
-    const std::int64_t index = first_ + i;
-    float v = 0;
-    std::memcpy(&v, params_.x + index / params_.problem.k * params_.x_stride + index % params_.problem.k, sizeof v);
-    return v;
+  [[nodiscard]] double raw(std::int64_t i) const {
+    const std::int64_t index = first_ + i, k = params_.problem.k;
+    return read_element(params_.x, params_.problem.dtype, index / k * params_.x_stride + index % k);
   }
 
  private:
@@ -63,58 +57,58 @@ double ordered_sum(std::int64_t n, Term term) {
   return level.empty() ? 0.0 : level[0];
 }
 
-float mean_abs(const Range& range) {
-  const double sum =
-      ordered_sum(range.count(), [&](std::int64_t i) { return std::fabs(static_cast<double>(range[i])); });
-  return static_cast<float>(sum / static_cast<double>(range.count()));
+// T is float for f32, f16 and bf16, double for f64: every operation below is one of T's.
+template <class T>
+T mean_abs(const Range& range) {
+  const double sum = ordered_sum(range.count(), [&](std::int64_t i) { return std::fabs(range[i]); });
+  return static_cast<T>(sum / static_cast<double>(range.count()));
 }
 
-float mse_scale(const Range& range) {
-  float s = std::fmax(mean_abs(range), 1e-5F);
+template <class T>
+T mse_scale(const Range& range) {
+  T s = std::fmax(mean_abs<T>(range), T{1e-5F});
   for (int round = 1; round <= 16; ++round) {
-    const auto above = [&](std::int64_t i) { return 2.0F * std::fabs(range[i]) > s; };
+    const auto above = [&](std::int64_t i) { return T{2} * std::fabs(static_cast<T>(range[i])) > s; };
     std::int64_t count = 0;
     for (std::int64_t i = 0; i < range.count(); ++i) count += above(i) ? 1 : 0;
     if (count == 0) return s;
-    const double sum = ordered_sum(
-        range.count(), [&](std::int64_t i) { return above(i) ? std::fabs(static_cast<double>(range[i])) : 0.0; });
-    const float next = std::fmax(static_cast<float>(sum / static_cast<double>(count)), 1e-5F);
+    const double sum = ordered_sum(range.count(), [&](std::int64_t i) { return above(i) ? std::fabs(range[i]) : 0.0; });
+    const T next = std::fmax(static_cast<T>(sum / static_cast<double>(count)), T{1e-5F});
     if (next == s) return s;
     s = next;
   }
   return s;
 }
 
-float range_scale(const Range& range, Scheme scheme) {
+template <class T>
+T range_scale(const Range& range, Scheme scheme) {
   switch (scheme) {
-    case Scheme::absmean: return std::fmax(mean_abs(range), 1e-5F);
-    case Scheme::mse: return mse_scale(range);
+    case Scheme::absmean: return std::fmax(mean_abs<T>(range), T{1e-5F});
+    case Scheme::mse: return mse_scale<T>(range);
     case Scheme::absmax: {
-      float top = 0;
-      for (std::int64_t i = 0; i < range.count(); ++i) top = std::fmax(top, std::fabs(range[i]));
-      return std::fmax(top, 1e-8F);
+      T top = 0;
+      for (std::int64_t i = 0; i < range.count(); ++i) top = std::fmax(top, std::fabs(static_cast<T>(range[i])));
+      return std::fmax(top, T{1e-8F});
     }
     case Scheme::int2: break;
   }
-  float up = 0, down = 0;
+  T up = 0, down = 0;
   for (std::int64_t i = 0; i < range.count(); ++i) {
-    up = std::fmax(up, range[i]);
-    down = std::fmax(down, -range[i]);
+    up = std::fmax(up, static_cast<T>(range[i]));
+    down = std::fmax(down, static_cast<T>(-range[i]));
   }
-  return std::fmax(std::fmax(up, down / 2.0F), 1e-8F);
+  return std::fmax(std::fmax(up, down / T{2}), T{1e-8F});
 }
 
-int code_of(float x, float s, Scheme scheme) {
-  if (scheme == Scheme::int2) return static_cast<int>(std::nearbyint(std::fmin(std::fmax(x / s, -2.0F), 1.0F)));
-  if (!(2.0F * std::fabs(x) > s)) return 0;
+template <class T>
+int code_of(T x, T s, Scheme scheme) {
+  if (scheme == Scheme::int2) return static_cast<int>(std::nearbyint(std::fmin(std::fmax(x / s, T{-2}), T{1})));
+  if (!(T{2} * std::fabs(x) > s)) return 0;
   return x > 0 ? 1 : -1;
 }
 
-}  // namespace
-
-std::size_t reference_workspace(const ReferenceTable&, const TernaryQuantize::Problem&, int) { return 0; }
-
-Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
+template <class T>
+Status run(const Params& params) {
   const auto& problem = params.problem;
   const Range all(params, 0, problem.rows * problem.k);
   if (problem.non_finite == NonFinite::reject)
@@ -128,17 +122,29 @@ Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
     const std::int64_t first = per_row == 0 ? 0 : r / per_row * problem.k + begin;
     const std::int64_t count = per_row == 0 ? all.count() : std::min(params.ranges.len, problem.k - begin);
     const Range range(params, first, count);
-    float s = params.given != nullptr ? 0.0F : range_scale(range, problem.scheme);
-    if (params.given != nullptr) std::memcpy(&s, params.given + r * params.given_step, sizeof s);
-    std::memcpy(params.scales + r, &s, sizeof s);
+    const T scale = params.given != nullptr
+                        ? static_cast<T>(read_element(params.given, DType::f32, r * params.given_step))
+                        : range_scale<T>(range, problem.scheme);
+    const auto stored = static_cast<float>(scale);  // the one rounding of an f64 scale
+    if (std::isinf(stored)) return scale_error(params, r, scale);
+    write_element(params.scales, DType::f32, r, static_cast<double>(stored));
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t column = (first + i) % problem.k;
-      row[static_cast<std::size_t>(column)] = static_cast<std::int8_t>(code_of(range[i], s, problem.scheme));
+      row[static_cast<std::size_t>(column)] =
+          static_cast<std::int8_t>(code_of(static_cast<T>(range[i]), static_cast<T>(stored), problem.scheme));
       if (column == problem.k - 1)
         pack_row(problem.format, row.data(), problem.k, params.codes + (first + i) / problem.k * params.codes_stride);
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::size_t reference_workspace(const ReferenceTable&, const TernaryQuantize::Problem&, int) { return 0; }
+
+Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
+  return params.problem.dtype == DType::f64 ? run<double>(params) : run<float>(params);
 }
 
 extern const ReferenceTable reference;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "format/format.h"
@@ -12,25 +13,30 @@ namespace tern::ternary_quantize {
 class RowWriter {
  public:
   // `first` is the element at which writing begins: a multiple of 4 where four codes share a byte.
-  RowWriter(const SimdTable& table, int rule, int store, std::uint8_t* row, std::int64_t first)
-      : table_(table), rule_(rule), store_(store), out_(row + (store == kI8 ? first : first / 4)) {}
+  RowWriter(const SourceLoops& loops, std::int64_t elem_bytes, int rule, int store, std::uint8_t* row,
+            std::int64_t first)
+      : loops_(loops),
+        elem_bytes_(elem_bytes),
+        rule_(rule),
+        store_(store),
+        out_(row + (store == kI8 ? first : first / 4)) {}
 
-  void write(const float* x, std::int64_t n, float scale) {
+  void write(const std::byte* x, std::int64_t n, float scale) {
     if (store_ == kI8) {
-      table_.codes[rule_][kI8](x, n, scale, out_);
+      loops_.codes[rule_][kI8](x, n, scale, out_);
       out_ += n;
       return;
     }
     if (kept_ > 0) {
       const std::int64_t fill = std::min<std::int64_t>(4 - kept_, n);
       keep(x, fill, scale);
-      x += fill;
+      x += fill * elem_bytes_;
       n -= fill;
     }
     if (const std::int64_t whole = n / 4 * 4; whole > 0) {
-      table_.codes[rule_][store_](x, whole, scale, out_);
+      loops_.codes[rule_][store_](x, whole, scale, out_);
       out_ += whole / 4;
-      x += whole;
+      x += whole * elem_bytes_;
       n -= whole;
     }
     if (n > 0) keep(x, n, scale);
@@ -42,8 +48,8 @@ class RowWriter {
   }
 
  private:
-  void keep(const float* x, std::int64_t n, float scale) {
-    table_.codes[rule_][kI8](x, n, scale, codes_ + kept_);
+  void keep(const std::byte* x, std::int64_t n, float scale) {
+    loops_.codes[rule_][kI8](x, n, scale, codes_ + kept_);
     kept_ += n;
     if (kept_ == 4) flush();
   }
@@ -52,7 +58,8 @@ class RowWriter {
     kept_ = 0;
   }
 
-  const SimdTable& table_;
+  const SourceLoops& loops_;
+  std::int64_t elem_bytes_;
   int rule_, store_;
   std::uint8_t* out_;
   std::int8_t codes_[4] = {};

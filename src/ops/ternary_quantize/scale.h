@@ -1,4 +1,5 @@
-// From a statistic of a range to its scale: the few operations that loops and driver share.
+// From a statistic of a range to its scale: the few operations that loops and driver share. T is the type the scheme
+// computes in: double for f64 input, else float.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,34 @@ constexpr float kMinMax = 1e-8F;
 constexpr std::uint32_t kInfinityBits = 0x7F800000;
 constexpr int kMaxMseRounds = 16;
 
-inline float at_least(float v, float floor) { return v > floor ? v : floor; }
-
-// One division, one rounding.
-inline float mean_scale(double sum, std::int64_t count) {
-  return at_least(static_cast<float>(sum / static_cast<double>(count)), kMinMean);
+template <class T>
+T at_least(T v, float floor) {
+  return v > static_cast<T>(floor) ? v : static_cast<T>(floor);
 }
 
-inline float max_scale(std::uint32_t max_bits) { return at_least(__builtin_bit_cast(float, max_bits), kMinMax); }
+// One division, one rounding.
+template <class T>
+T mean_scale(double sum, std::int64_t count) {
+  return at_least(static_cast<T>(sum / static_cast<double>(count)), kMinMean);
+}
 
-// `of` are the largest bit patterns of x and of -x, below 0 when no value was positive.
-inline float int2_scale(const std::int32_t* of) {
-  const float up = of[0] > 0 ? __builtin_bit_cast(float, of[0]) : 0.0F;
-  const float down = of[1] > 0 ? __builtin_bit_cast(float, of[1]) / 2.0F : 0.0F;
-  return at_least(at_least(up, down), kMinMax);
+template <class T>
+T max_scale(T max_abs) {
+  return at_least(max_abs, kMinMax);
+}
+
+// `up` and `down` are the largest of x and of -x, or 0 when none was positive.
+template <class T>
+T int2_scale(T up, T down) {
+  const T half = down / 2;
+  return at_least(up > half ? up : half, kMinMax);
 }
 
 // 2*|w| > s and |w| > s/2 are the same: halving is exact down to the floors above, and a doubled overflow is above s.
-inline float threshold(float scale) { return scale * 0.5F; }
+template <class T>
+T threshold(T scale) {
+  return scale * T{0.5F};
+}
 
 }  // namespace
 }  // namespace tern::ternary_quantize

@@ -6,6 +6,7 @@
 #include "format/format.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
+#include "ops/elements.h"
 #include "ops/ranges.h"
 #include "plan/run_once.h"
 #include "tern/quantize.h"
@@ -19,7 +20,7 @@ struct Output {
 };
 
 Result<Output> run(const Context& context, const std::string& kernel, const TernaryQuantize::Problem& p,
-                   const std::vector<float>& x) {
+                   const std::vector<std::byte>& x) {
   TERN_ASSIGN(plan, TernaryQuantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
   const std::int64_t bytes = row_bytes(p.format, p.k), ranges = make_ranges(p.rows, p.k, p.granularity).total;
   Output out{std::vector<std::uint8_t>(static_cast<std::size_t>(p.rows * bytes), 0xEE),
@@ -47,10 +48,11 @@ std::string difference(const TernaryQuantize::Problem& p, const Output& got, con
   return {};
 }
 
-TernaryQuantize::Problem random_problem(Random& random, Scheme scheme, Format format) {
+TernaryQuantize::Problem random_problem(Random& random, DType dtype, Scheme scheme, Format format) {
   constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 31, 32, 33, 127, 128, 129, 1000, 1023, 1024, 1025, 4096, 5000};
   constexpr std::int64_t kGroups[] = {1, 3, 7, 32, 100, 128, 1000, 4096};
-  TernaryQuantize::Problem p{.rows = 1 + random.below(6), .k = kSizes[random.below(16)], .scheme = scheme};
+  TernaryQuantize::Problem p{
+      .rows = 1 + random.below(6), .k = kSizes[random.below(16)], .dtype = dtype, .scheme = scheme};
   if (random.below(20) == 0) p.k = 200'000 + random.below(1000);  // enough for several threads
   const std::int64_t kind = random.below(4);
   p.granularity = kind == 0   ? Granularity::tensor()
@@ -62,6 +64,24 @@ TernaryQuantize::Problem random_problem(Random& random, Scheme scheme, Format fo
   return p;
 }
 
+// In the problem's type, with values that are not finite where they are to be saturated.
+std::vector<std::byte> random_weights(Random& random, Pattern pattern, const TernaryQuantize::Problem& p) {
+  const std::int64_t n = p.rows * p.k;
+  std::vector<float> values(static_cast<std::size_t>(n));
+  fill_weights(pattern, random, values.data(), n);
+  std::vector<std::byte> x(values.size() * size_of(p.dtype));
+  for (std::int64_t i = 0; i < n; ++i) {
+    write_element(x.data(), p.dtype, i, values[static_cast<std::size_t>(i)]);
+    write_element(x.data(), p.dtype, i, saturated(read_element(x.data(), p.dtype, i), p.dtype));  // 3e38 in f16
+  }
+  if (p.non_finite == NonFinite::saturate) {
+    write_element(x.data(), p.dtype, random.below(n), std::nan(""));
+    // The largest f64 has no scale in f32.
+    if (p.dtype != DType::f64) write_element(x.data(), p.dtype, random.below(n), -HUGE_VAL);
+  }
+  return x;
+}
+
 }  // namespace
 
 Result<Comparison> selftest_ternary_quantize(const Context& context, const KernelDescription& kernel) {
@@ -71,21 +91,17 @@ Result<Comparison> selftest_ternary_quantize(const Context& context, const Kerne
   for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2}) {
     if (!holds(format, scheme) || std::ranges::find(kernel.schemes, name(scheme)) == kernel.schemes.end()) continue;
     for (const Pattern pattern : kPatterns)
-      for (int repetition = 0; repetition < 12; ++repetition) {
-        const auto p = random_problem(random, scheme, format);
-        std::vector<float> x(static_cast<std::size_t>(p.rows * p.k));
-        fill_weights(pattern, random, x.data(), p.rows * p.k);
-        if (p.non_finite == NonFinite::saturate) {
-          x[static_cast<std::size_t>(random.below(p.rows * p.k))] = std::nanf("");
-          x[static_cast<std::size_t>(random.below(p.rows * p.k))] = -HUGE_VALF;
-        }
+      for (int repetition = 0; repetition < 24; ++repetition) {
+        TERN_ASSIGN(dtype, random_dtype(random, kernel));
+        const auto p = random_problem(random, dtype, scheme, format);
+        const auto x = random_weights(random, pattern, p);
         TERN_ASSIGN(want, run(context, reference_of(kernel), p, x));
         TERN_ASSIGN(got, run(context, kernel.name, p, x));
         ++comparison.problems;
         const std::string what = difference(p, got, want);
         if (what.empty()) continue;
-        comparison.difference = fmt::format("{} x {}, {}, {}, {} weights: {}", p.rows, p.k, name(p.scheme),
-                                            name(p.granularity), name(pattern), what);
+        comparison.difference = fmt::format("{} x {} {}, {}, {}, {} weights: {}", p.rows, p.k, name(p.dtype),
+                                            name(p.scheme), name(p.granularity), name(pattern), what);
         return comparison;
       }
   }

@@ -1,4 +1,5 @@
-// What an instruction set gives to ternary_quantize: loops over contiguous floats. The driver in cpu.cpp does the rest.
+// What an instruction set gives to ternary_quantize: loops over contiguous elements. The driver in cpu.cpp does the
+// rest.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +8,46 @@ namespace tern::ternary_quantize {
 
 enum Rule : int { kAbsmean, kAbsmax, kMse, kInt2, kRules };  // in the order of tern::Scheme
 enum Store : int { kI2, kS2, kI8, kStores };                 // in the order of tern::Format
+enum Source : int { kF32, kF64, kF16, kBf16, kSources };     // in the order of tern::DType
 
-struct SimdTable {
+// The loops over elements of one type, of any alignment.
+struct SourceLoops {
   // Whole equal ranges, one after the other, each with its own scale. `codes` advances by the bytes of a range, whose
   // length is a multiple of 4 unless count is 1 or the store is i8. Null where a rule does not go with a store.
   // Returns the first range that holds a non-finite value (everything after it is unwritten), or -1.
-  std::int64_t (*ranges[kRules][kStores])(const float* x, std::int64_t count, std::int64_t len, float* scales,
+  std::int64_t (*ranges[kRules][kStores])(const void* x, std::int64_t count, std::int64_t len, float* scales,
                                           void* codes);
+  std::int64_t max_len;  // the longest range the above take; 0: none
 
   // Pieces of a range that is too long, strided or unclean for the above. Sums are in the contract's order.
-  double (*abs_sum)(const float* x, std::int64_t n);
-  double (*abs_sum_above)(const float* x, std::int64_t n, float h, std::int64_t* count);
-  std::uint32_t (*max_abs_bits)(const float* x, std::int64_t n);              // >= 0x7F800000: non-finite
-  void (*max_signed_bits)(const float* x, std::int64_t n, std::int32_t* of);  // of x, of -x; below 0: none positive
+  double (*abs_sum)(const void* x, std::int64_t n);
+  double (*abs_sum_above)(const void* x, std::int64_t n, double h, std::int64_t* count);
+  double (*max_abs)(const void* x, std::int64_t n);               // infinite after a non-finite value
+  void (*max_signed)(const void* x, std::int64_t n, double* of);  // of x, of -x, of 0; the same
   // `scale` as stored. n is a multiple of 4 except at the end of a row, whose padding is then written too.
-  void (*codes[kRules][kStores])(const float* x, std::int64_t n, float scale, void* codes);
+  void (*codes[kRules][kStores])(const void* x, std::int64_t n, float scale, void* codes);
 };
+
+struct SimdTable {
+  SourceLoops of[kSources];
+};
+
+// Sets codes (and ranges, where the loops have them) for every rule with its packed store and with i8.
+template <class Loops>
+constexpr void add_codes(SourceLoops& loops) {
+  const auto add = [&]<int kRule, int kStore>() {
+    loops.codes[kRule][kStore] = Loops::template codes<kRule, kStore>;
+    if constexpr (requires { Loops::template ranges<kRule, kStore>; })
+      loops.ranges[kRule][kStore] = Loops::template ranges<kRule, kStore>;
+  };
+  add.template operator()<kAbsmean, kI2>();
+  add.template operator()<kAbsmean, kI8>();
+  add.template operator()<kAbsmax, kI2>();
+  add.template operator()<kAbsmax, kI8>();
+  add.template operator()<kMse, kI2>();
+  add.template operator()<kMse, kI8>();
+  add.template operator()<kInt2, kS2>();
+  add.template operator()<kInt2, kI8>();
+}
 
 }  // namespace tern::ternary_quantize

@@ -1,8 +1,11 @@
 // Checks a ternary_quantize problem and its arguments, once, for all kernels.
 #include "ops/ternary_quantize/ternary_quantize.h"
 
+#include <limits>
+
 #include "base/errors.h"
 #include "format/format.h"
+#include "ops/elements.h"
 #include "ops/views.h"
 
 namespace tern {
@@ -18,7 +21,9 @@ Result<ProblemFacts> Op::facts(const TernaryQuantize::Problem& p) {
   if (!holds(p.format, p.scheme))
     return error(Code::invalid_argument, kName, "{} codes do not go into {}; take {} or i8", name(p.scheme),
                  name(p.format), name(default_format(p.scheme)));
-  return ProblemFacts{.op = kName, .dtype = p.dtype, .format = p.format, .scheme = p.scheme, .k = p.k};
+  ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .scheme = p.scheme, .k = p.k};
+  if (p.dtype == DType::f64) facts.guarantee = Guarantee{.math = "f64"};
+  return facts;
 }
 
 Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize::Args& args) {
@@ -26,7 +31,7 @@ Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize
   TERN_ASSIGN(x, as_rows(kName, "x", args.x, p.dtype, p.rows, p.k));
   TERN_ASSIGN(codes, as_rows(kName, "codes", args.codes, code_dtype(p.format), p.rows, row_bytes(p.format, p.k)));
   TERN_RETURN_IF_ERROR(check_dense(kName, "scales", args.scales, DType::f32, params.ranges.total));
-  params.x = static_cast<const float*>(args.x.data);
+  params.x = args.x.data;
   params.x_stride = x.stride;
   params.codes = static_cast<std::uint8_t*>(args.codes.data);
   params.codes_stride = codes.stride;
@@ -53,11 +58,21 @@ Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize
 
 Error ternary_quantize::non_finite_error(const Params& params, std::int64_t index) {
   const std::int64_t row = index / params.problem.k, column = index % params.problem.k;
-  float value = 0;
-  __builtin_memcpy(&value, params.x + row * params.x_stride + column, sizeof value);
+  const double value = read_element(params.x, params.problem.dtype, row * params.x_stride + column);
   return error_at(index, Code::non_finite, OpTraits<TernaryQuantize>::kName,
                   "x[{}, {}] (element {}) is {}; quantize finite values, or use the policy saturate", row, column,
                   index, value);
+}
+
+Error ternary_quantize::scale_error(const Params& params, std::int64_t range, double scale) {
+  const std::int64_t per_row = params.ranges.per_row;
+  const std::string whose = per_row == 0   ? "the tensor"
+                            : per_row == 1 ? fmt::format("row {}", range)
+                                           : fmt::format("group {} of row {}", range % per_row, range / per_row);
+  return error_at(
+      range, Code::invalid_scale, OpTraits<TernaryQuantize>::kName,
+      "the scale of {} is {:.6g}, and the largest f32 is {:.6g}; scales are stored in f32, so make x smaller", whose,
+      scale, std::numeric_limits<float>::max());
 }
 
 }  // namespace tern

@@ -5,6 +5,7 @@
 //   mse      s = mean |x| over 2|x| > s, repeated from absmean's     the same
 //   int2     s given, or max(max x, max -x / 2, 1e-8)                q = rne(min(max(x/s, -2), 1))
 //
+// f16 and bf16 are widened to f32 first; f64 is computed in f64, its scales rounded to f32 before the codes.
 // docs/numerics.md has the order of the sums. Every kernel returns the same bits as reference.cpp.
 #pragma once
 
@@ -20,7 +21,7 @@ namespace ternary_quantize {
 struct Params {
   TernaryQuantize::Problem problem;
   Ranges ranges;
-  const float* x = nullptr;
+  const void* x = nullptr;    // of problem.dtype
   std::int64_t x_stride = 0;  // elements
   std::uint8_t* codes = nullptr;
   std::int64_t codes_stride = 0;  // bytes
@@ -31,6 +32,8 @@ struct Params {
 
 // The error every kernel gives for a non-finite value at a row-major index.
 Error non_finite_error(const Params& params, std::int64_t index);
+// The error every kernel gives for a scale of f64 input that is beyond f32.
+Error scale_error(const Params& params, std::int64_t range, double scale);
 
 struct ReferenceTable {};
 

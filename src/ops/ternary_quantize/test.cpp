@@ -4,10 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lab/weights.h"
-#include "ops/ternary_quantize/generic.h"
-#include "simd/emulated.h"
-#include "tests/support/quantize_runner.h"
+#include "tests/support/quantize_checks.h"
 
 namespace tern {
 namespace {
@@ -16,47 +13,13 @@ using lab::fill_weights;
 using lab::Pattern;
 using lab::Random;
 using test::describe;
+using test::expect_equal;
+using test::kPairs;
 using test::NamedKernel;
 using test::run_quantize;
 using Problem = TernaryQuantize::Problem;
 
-constexpr std::string_view kOp = "ternary_quantize";
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-struct SchemeFormat {
-  Scheme scheme;
-  Format format;
-};
-constexpr SchemeFormat kPairs[] = {{Scheme::absmean, Format::i2}, {Scheme::absmean, Format::i8},
-                                   {Scheme::absmax, Format::i2},  {Scheme::absmax, Format::i8},
-                                   {Scheme::mse, Format::i2},     {Scheme::mse, Format::i8},
-                                   {Scheme::int2, Format::s2},    {Scheme::int2, Format::i8}};
-
-// The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have.
-std::vector<NamedKernel> all_kernels(Format format) {
-  static constexpr ternary_quantize::SimdTable k32 = ternary_quantize::Loops<simd::Emulated<32>>::table();
-  static constexpr ternary_quantize::SimdTable k64 = ternary_quantize::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels(kOp, format);
-  kernels.push_back({"emulated 32 bytes", ternary_quantize::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", ternary_quantize::entry(&k64)});
-  return kernels;
-}
-
-void expect_equal(const Problem& p, const std::vector<float>& x, const std::vector<int>& threads,
-                  const std::vector<float>& given = {}) {
-  const auto want = run_quantize(test::reference_kernel(kOp, p.format), p, x, 1, given);
-  for (const NamedKernel& kernel : all_kernels(p.format))
-    for (const int t : threads) {
-      const auto got = run_quantize(kernel.entry, p, x, t, given);
-      ASSERT_EQ(got.status.code(), want.status.code()) << kernel.name << ' ' << describe(p);
-      if (!want.status.ok()) {
-        ASSERT_EQ(got.status.error().index, want.status.error().index) << kernel.name << ' ' << describe(p);
-        ASSERT_EQ(got.status.error().message, want.status.error().message) << kernel.name;
-      } else {
-        ASSERT_TRUE(test::same_bits(got, want)) << kernel.name << ' ' << describe(p) << " threads " << t;
-      }
-    }
-}
 
 std::vector<float> weights(const Problem& p, Pattern pattern, Random& random) {
   std::vector<float> x(static_cast<std::size_t>(p.rows * p.k));
@@ -118,8 +81,8 @@ TEST(Quantize, EveryThreadCountGivesTheSameBits) {
 TEST(Quantize, TheOrderOfSumsIsTheContracts) {
   const Problem p{.rows = 1, .k = 1024, .format = Format::i2};
   const auto scales_are = [&](const std::vector<float>& x, float want) {
-    EXPECT_EQ(run_quantize(test::reference_kernel(kOp, p.format), p, x).scales[0], want);
-    for (const NamedKernel& kernel : all_kernels(p.format))
+    EXPECT_EQ(run_quantize(test::quantize_reference(p.format), p, x).scales[0], want);
+    for (const NamedKernel& kernel : test::all_quantize_kernels(p.format))
       EXPECT_EQ(run_quantize(kernel.entry, p, x).scales[0], want) << kernel.name;
   };
   const float above = std::nextafter(1.0F, 2.0F);
@@ -159,7 +122,7 @@ TEST(Quantize, CodesAreTheRoundedQuotient) {
         x.insert(x.end(), {h, std::nextafter(h, 0.0F)});
     const Problem p{
         .rows = 1, .k = static_cast<std::int64_t>(x.size()), .scheme = Scheme::absmax, .format = Format::i8};
-    for (const NamedKernel& kernel : all_kernels(p.format)) {
+    for (const NamedKernel& kernel : test::all_quantize_kernels(p.format)) {
       const auto got = run_quantize(kernel.entry, p, x);
       ASSERT_EQ(got.scales[0], s);
       for (std::size_t j = 0; j < x.size(); ++j)
@@ -174,7 +137,7 @@ TEST(Quantize, Int2TakesAGivenScale) {
   const std::vector<float> x = {-9.0F, -2.0F, -1.5F, -1.0F, -0.5F, -0.0F, 0.5F, 0.75F, 1.0F, 1.5F, 9.0F};
   const std::vector<int> want = {-2, -2, -2, -1, 0, 0, 0, 1, 1, 1, 1};
   Problem p{.rows = 1, .k = 11, .scheme = Scheme::int2, .format = Format::i8, .scale_given = true};
-  for (const NamedKernel& kernel : all_kernels(p.format)) {
+  for (const NamedKernel& kernel : test::all_quantize_kernels(p.format)) {
     const auto got = run_quantize(kernel.entry, p, x, 1, {1.0F});
     for (std::size_t i = 0; i < x.size(); ++i)
       EXPECT_EQ(static_cast<std::int8_t>(got.codes[i]), want[i]) << kernel.name << ' ' << x[i];
@@ -208,7 +171,7 @@ TEST(Quantize, TheFirstNonFiniteValueIsNamed) {
           const std::int64_t first = random.below(n);
           x[static_cast<std::size_t>(first)] = bad;
           x[static_cast<std::size_t>(first + random.below(n - first))] = bad;
-          for (const NamedKernel& kernel : all_kernels(format)) {
+          for (const NamedKernel& kernel : test::all_quantize_kernels(format)) {
             const auto got = run_quantize(kernel.entry, p, x);
             ASSERT_EQ(got.status.code(), Code::non_finite) << kernel.name << ' ' << describe(p);
             ASSERT_EQ(got.status.error().index, first) << kernel.name << ' ' << describe(p);
@@ -247,7 +210,7 @@ TEST(Quantize, SaturateReadsNanAsZeroAndInfinityAsTheLargestValue) {
           cleaned[at] = kind == 0 ? 0.0F : std::copysign(std::numeric_limits<float>::max(), x[at]);
         }
         expect_equal(p, x, {1, 3});
-        const auto reference = test::reference_kernel(kOp, format);
+        const auto reference = test::quantize_reference(format);
         ASSERT_TRUE(test::same_bits(run_quantize(reference, p, x), run_quantize(reference, p, cleaned))) << describe(p);
         if (HasFatalFailure()) return;
       }

@@ -1,0 +1,123 @@
+// The loops of ternary_quantize over f16 and bf16: a block at a time is widened into the first-level cache, where the
+// loops over f32 find it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/ternary_quantize/f32_loops.h"
+#include "simd/half.h"
+
+namespace tern::ternary_quantize {
+namespace {
+
+template <class S, int kSource>
+struct HalfLoops {
+  using F32 = F32Loops<S>;
+  using InCache = typename F32::InCache;
+
+  static constexpr std::size_t kBlock = simd::kSumBlock;
+  static constexpr std::size_t kStep = 32 < S::kF ? S::kF : 32;  // a cache line
+
+  static void widen(const std::uint16_t* x, std::size_t n, float* to) {
+    std::size_t at = 0;
+    for (; at + kStep <= n; at += kStep) {
+      const auto here = reinterpret_cast<std::uintptr_t>(x + at);
+      S::prefetch_l1(reinterpret_cast<const void*>(here + F32::kNearBytes));
+      S::prefetch_l2(reinterpret_cast<const void*>(here + F32::kFarBytes));
+      for (std::size_t i = at; i < at + kStep; i += S::kF)
+        S::store(to + i, kSource == kF16 ? S::load_f16(x + i) : S::load_bf16(x + i));
+    }
+    for (; at < n; ++at) {
+      std::uint16_t half = 0;
+      __builtin_memcpy(&half, x + at, sizeof half);
+      to[at] = kSource == kF16 ? simd::from_f16(half) : simd::from_bf16(half);
+    }
+  }
+
+  // f(block, its elements, where it begins) for each widened block.
+  template <class Fn>
+  static void each_block(const void* x, std::int64_t elems, Fn f) {
+    alignas(64) float block[kBlock];
+    const auto* from = static_cast<const std::uint16_t*>(x);
+    const auto n = static_cast<std::size_t>(elems);
+    for (std::size_t at = 0; at < n; at += kBlock) {
+      const std::size_t part = n - at < kBlock ? n - at : kBlock;
+      widen(from + at, part, block);
+      f(block, part, at);
+    }
+  }
+
+  static double abs_sum(const void* x, std::int64_t n) {
+    simd::PairwiseFold fold;
+    each_block(x, n, [&](const float* block, std::size_t part, std::size_t) {
+      fold.add(F32::abs_sum_ahead(block, part, InCache{}));
+    });
+    return fold.total();
+  }
+  static double abs_sum_above(const void* x, std::int64_t n, double h, std::int64_t* count) {
+    simd::PairwiseFold fold;
+    *count = 0;
+    each_block(x, n, [&](const float* block, std::size_t part, std::size_t) {
+      std::int64_t above = 0;
+      fold.add(F32::abs_sum_above_ahead(block, part, static_cast<float>(h), &above, InCache{}));
+      *count += above;
+    });
+    return fold.total();
+  }
+  static double max_abs(const void* x, std::int64_t n) {
+    std::uint32_t top = 0;
+    each_block(x, n, [&](const float* block, std::size_t part, std::size_t) {
+      const std::uint32_t bits = F32::max_abs_bits_ahead(block, part, InCache{});
+      top = bits > top ? bits : top;
+    });
+    return F32::finite(static_cast<std::int32_t>(top));
+  }
+  static void max_signed(const void* x, std::int64_t n, double* of) {
+    of[0] = of[1] = 0.0;
+    each_block(x, n, [&](const float* block, std::size_t part, std::size_t) {
+      double here[2];
+      F32::max_signed(block, static_cast<std::int64_t>(part), here);
+      for (int i = 0; i < 2; ++i) of[i] = here[i] > of[i] ? here[i] : of[i];
+    });
+  }
+
+  template <int kRule, int kStore>
+  static void codes(const void* x, std::int64_t n, float scale, void* out) {
+    each_block(x, n, [&](const float* block, std::size_t part, std::size_t at) {
+      F32::template codes_ahead<kRule, kStore>(
+          block, part, scale, static_cast<std::uint8_t*>(out) + (kStore == kI8 ? at : at / 4), InCache{});
+    });
+  }
+
+  // As many whole ranges as a block holds at a time.
+  template <int kRule, int kStore>
+  static std::int64_t ranges(const void* x, std::int64_t count, std::int64_t len, float* scales, void* codes) {
+    alignas(64) float block[kBlock];
+    const auto* from = static_cast<const std::uint16_t*>(x);
+    auto* out = static_cast<std::uint8_t*>(codes);
+    const std::int64_t bytes = kStore == kI8 ? len : (len + 3) / 4, most = static_cast<std::int64_t>(kBlock) / len;
+    for (std::int64_t i = 0; i < count; i += most) {
+      const std::int64_t now = count - i < most ? count - i : most;
+      widen(from + i * len, static_cast<std::size_t>(now * len), block);
+      const std::int64_t bad =
+          F32::template ranges_in_cache<kRule, kStore>(block, now, len, scales + i, out + i * bytes);
+      if (bad >= 0) return i + bad;
+    }
+    return -1;
+  }
+
+  static constexpr SourceLoops loops() {
+    SourceLoops l{};
+    l.max_len = kBlock;
+    l.abs_sum = abs_sum;
+    l.abs_sum_above = abs_sum_above;
+    l.max_abs = max_abs;
+    l.max_signed = max_signed;
+    add_codes<HalfLoops>(l);
+    return l;
+  }
+};
+
+}  // namespace
+}  // namespace tern::ternary_quantize
