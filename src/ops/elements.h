@@ -1,9 +1,13 @@
-// Elements of float tensors one at a time, whatever their type and alignment.
+// Elements of float tensors one at a time, whatever their type and alignment. dtype is f32, f64, f16 or bf16.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 
+#include "simd/half.h"
 #include "tern/types.h"
 
 namespace tern {
@@ -12,13 +16,46 @@ inline const std::byte* element(const void* x, DType dtype, std::int64_t index) 
   return static_cast<const std::byte*>(x) + index * static_cast<std::int64_t>(size_of(dtype));
 }
 
-// dtype is f32, f64, f16 or bf16; all of them widen exactly.
-double read_element(const void* x, DType dtype, std::int64_t index);
+template <class T>
+T load_element(const void* x, std::int64_t index) {
+  T v{};
+  std::memcpy(&v, static_cast<const std::byte*>(x) + index * static_cast<std::int64_t>(sizeof v), sizeof v);
+  return v;
+}
+template <class T>
+void store_element(void* y, std::int64_t index, T v) {
+  std::memcpy(static_cast<std::byte*>(y) + index * static_cast<std::int64_t>(sizeof v), &v, sizeof v);
+}
+
+// All of them widen exactly.
+inline double read_element(const void* x, DType dtype, std::int64_t index) {
+  switch (dtype) {
+    case DType::f64: return load_element<double>(x, index);
+    case DType::f16: return static_cast<double>(simd::from_f16(load_element<std::uint16_t>(x, index)));
+    case DType::bf16: return static_cast<double>(simd::from_bf16(load_element<std::uint16_t>(x, index)));
+    default: return static_cast<double>(load_element<float>(x, index));
+  }
+}
 
 // f16 and bf16 are rounded from f32, nearest even: what does not come from an f32 is rounded twice.
-void write_element(void* y, DType dtype, std::int64_t index, double v);
+inline void write_element(void* y, DType dtype, std::int64_t index, double v) {
+  switch (dtype) {
+    case DType::f64: return store_element(y, index, v);
+    case DType::f16: return store_element(y, index, simd::to_f16(static_cast<float>(v)));
+    case DType::bf16: return store_element(y, index, simd::to_bf16(static_cast<float>(v)));
+    default: return store_element(y, index, static_cast<float>(v));
+  }
+}
 
 // NaN as +0, infinities as the largest finite value of the type.
-double saturated(double v, DType dtype);
+inline double saturated(double v, DType dtype) {
+  if (std::isfinite(v)) return v;
+  if (std::isnan(v)) return 0.0;
+  const double largest = dtype == DType::f64    ? std::numeric_limits<double>::max()
+                         : dtype == DType::f16  ? 65504.0
+                         : dtype == DType::bf16 ? static_cast<double>(simd::from_bf16(0x7F7F))
+                                                : static_cast<double>(std::numeric_limits<float>::max());
+  return std::copysign(largest, v);
+}
 
 }  // namespace tern

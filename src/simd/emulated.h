@@ -7,6 +7,9 @@
 
 #include "simd/half.h"
 
+// The compiler stops inlining in a file of many loops; a word that is called passes its vectors through memory.
+#define TERN_INLINE [[gnu::always_inline]]
+
 namespace tern::simd {
 namespace {
 
@@ -26,13 +29,13 @@ struct Emulated {
 
   // Applies f to each lane index.
   template <class V, class Fn>
-  static V lanes(Fn f) {
+  TERN_INLINE static V lanes(Fn f) {
     V out;
     for (std::size_t i = 0; i < sizeof(out.v) / sizeof(out.v[0]); ++i) out.v[i] = f(i);
     return out;
   }
 
-  static F load(const float* p) {  // of any alignment
+  TERN_INLINE static F load(const float* p) {  // of any alignment
     F a;
     __builtin_memcpy(a.v, p, sizeof a.v);
     return a;
@@ -47,12 +50,12 @@ struct Emulated {
   static void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
   static D zero_d() { return D{}; }
-  static D add(D a, D b) {
+  TERN_INLINE static D add(D a, D b) {
     return lanes<D>([&](std::size_t i) { return a.v[i] + b.v[i]; });
   }
   static void store(double* p, D a) { copy(p, a.v, kD); }
   // Of kD quads: (|p0| + |p1|) + (|p2| + |p3|) in f64
-  static D abs_quad_sums(const float* p) {
+  TERN_INLINE static D abs_quad_sums(const float* p) {
     float x[4 * kD];
     __builtin_memcpy(x, p, sizeof x);
     return lanes<D>([&](std::size_t i) {
@@ -61,7 +64,7 @@ struct Emulated {
     });
   }
   // The same, with +0 for every |p| that is not above h, and the number of those above added to count's lanes
-  static D abs_quad_sums_above(const float* p, float h, I& count) {
+  TERN_INLINE static D abs_quad_sums_above(const float* p, float h, I& count) {
     float kept[4 * kD];
     __builtin_memcpy(kept, p, sizeof kept);
     for (std::size_t i = 0; i < 4 * kD; ++i) {
@@ -73,17 +76,17 @@ struct Emulated {
   }
 
   static I zero_i() { return I{}; }
-  static F abs(F a) {
+  TERN_INLINE static F abs(F a) {
     return lanes<F>([&](std::size_t i) { return __builtin_fabsf(a.v[i]); });
   }
-  static F negate(F a) {
+  TERN_INLINE static F negate(F a) {
     return lanes<F>([&](std::size_t i) { return -a.v[i]; });
   }
   // The larger of two bit patterns as int32: the order of floats that are not negative, with NaN on top
-  static I max_bits(I m, F a) {
+  TERN_INLINE static I max_bits(I m, F a) {
     return max(m, lanes<I>([&](std::size_t i) { return __builtin_bit_cast(std::int32_t, a.v[i]); }));
   }
-  static I max(I a, I b) {
+  TERN_INLINE static I max(I a, I b) {
     return lanes<I>([&](std::size_t i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
   }
   static I add(I a, I b) {  // wraps around
@@ -103,11 +106,11 @@ struct Emulated {
   }
 
   // sign(x) where |x| > h, else 0
-  static I trits(F x, F h) {
+  TERN_INLINE static I trits(F x, F h) {
     return lanes<I>([&](std::size_t i) { return (x.v[i] > h.v[i] ? 1 : 0) - (x.v[i] < -h.v[i] ? 1 : 0); });
   }
   // rne(min(max(x/s, -2), 1)): a sum with 1.5 * 2^23 rounds to an integer, nearest even
-  static I int2(F x, F s) {
+  TERN_INLINE static I int2(F x, F s) {
     return lanes<I>([&](std::size_t i) {
       float q = x.v[i] / s.v[i];
       q = q > -2.0F ? q : -2.0F;
@@ -116,7 +119,7 @@ struct Emulated {
     });
   }
   // Four vectors of small integers to one of bytes, in whatever order store_* undoes
-  static B narrow(I a, I b, I c, I d) {
+  TERN_INLINE static B narrow(I a, I b, I c, I d) {
     const I* all[4] = {&a, &b, &c, &d};
     return lanes<B>([&](std::size_t i) { return static_cast<std::int8_t>(all[i / kF]->v[i % kF]); });
   }
@@ -234,7 +237,7 @@ struct Emulated {
   static void copy(T* to, const T* from, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
   }
-  static void store_quads(std::uint8_t* p, const B& a, int bias) {
+  TERN_INLINE static void store_quads(std::uint8_t* p, const B& a, int bias) {
     for (std::size_t i = 0; i < kF; ++i) {
       unsigned byte = 0;
       for (std::size_t j = 0; j < 4; ++j) byte |= (static_cast<unsigned>(a.v[4 * i + j] + bias) & 3U) << (2 * j);
@@ -245,3 +248,5 @@ struct Emulated {
 
 }  // namespace
 }  // namespace tern::simd
+
+#undef TERN_INLINE

@@ -175,16 +175,17 @@ struct F32Loops {
 
   static void max_signed(const void* x, std::int64_t n, double* of) {
     I up = S::zero_i(), down = S::zero_i();
-    each_vector(as_f32(x), static_cast<std::size_t>(n), [&](F v) {
-      up = S::max_bits(up, v);
-      down = S::max_bits(down, S::negate(v));
-    });
+    each_vector(
+        as_f32(x), static_cast<std::size_t>(n), [&](F v) __attribute__((always_inline)) {
+          up = S::max_bits(up, v);
+          down = S::max_bits(down, S::negate(v));
+        });
     of[0] = finite(S::max_lane(up));
     of[1] = finite(S::max_lane(down));
   }
 
   template <int kRule>
-  static I code(F x, F by) {
+  [[gnu::always_inline]] static I code(F x, F by) {
     if constexpr (kRule == kInt2)
       return S::int2(x, by);
     else
@@ -199,7 +200,7 @@ struct F32Loops {
   }
 
   template <int kRule, int kStore>
-  static void code_step(const float* x, F by, void* out) {
+  [[gnu::always_inline]] static void code_step(const float* x, F by, void* out) {
     store_step<kStore>(out,
                        S::narrow(code<kRule>(S::load(x), by), code<kRule>(S::load(x + S::kF), by),
                                  code<kRule>(S::load(x + 2 * S::kF), by), code<kRule>(S::load(x + 3 * S::kF), by)));
