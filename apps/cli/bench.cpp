@@ -216,7 +216,7 @@ void add_bench(CLI::App& app, Session& session) {
       ->type_name("ROWSxCOLS");
   command->add_option("--m", arguments->m, "Tokens, for ops that have them")->type_name("N");
   add_scheme_arguments(*command, arguments->scheme);
-  command->add_option("--dtype", arguments->dtype, "Element type of the float side (f32); of linear's x (i8)")
+  command->add_option("--dtype", arguments->dtype, "Of the float side (f32; f16, bf16, f64); of linear's x (i8)")
       ->type_name("NAME");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
   command->add_option("--model", arguments->model, "All linear layers of a model: bitnet-2b")->type_name("NAME");
@@ -235,6 +235,7 @@ void add_bench(CLI::App& app, Session& session) {
   add_examples(*command, {"tern bench ternary_quantize --all-kernels",
                           "tern bench ternary_quantize --scheme absmax --granularity group:128 --threads 1,2",
                           "tern bench ternary_quantize --shape 1x4096 --warm --threads 1",
+                          "tern bench ternary_quantize --dtype bf16 --granularity row --threads 1",
                           "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
                           "tern bench linear --model bitnet-2b --threads 1,2",
                           "tern bench ternary_dequantize --kernel ternary_dequantize.i2.x86_avx2 --json"});

@@ -1,4 +1,4 @@
-// tern dequantize: an .npz of codes and scales back to an .npy tensor.
+// tern dequantize: an .npz of codes and scales back to a tensor, .npy or raw.
 #include <fmt/format.h>
 
 #include "arguments.h"
@@ -18,6 +18,7 @@ namespace {
 struct DequantizeArguments {
   std::string input;
   std::string output_path;
+  std::string dtype = "f32";
   std::optional<int> threads;
   OutputArguments output;
 };
@@ -45,6 +46,7 @@ void print_as_json(const Report& r) {
                 {"scales_bytes", r.quantized.scales.bytes()}}},
               {"output",
                {{"path", r.arguments.output_path},
+                {"layout", r.tensor.dtype() == DType::bf16 ? "raw" : "npy"},
                 {"dtype", name(r.tensor.dtype())},
                 {"shape", to_json(r.tensor.shape())},
                 {"bytes", r.tensor.bytes()}}},
@@ -73,6 +75,14 @@ void print_as_text(const Report& r) {
 }
 
 Result<int> run(const DequantizeArguments& arguments) {
+  const Result<DType> dtype = parse_dtype(arguments.dtype);
+  if (!dtype.ok()) return dtype.error();
+  const bool raw = *dtype == DType::bf16;
+  if (raw && arguments.output_path.ends_with(".npy"))
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}': .npy has no bf16; it is written as raw elements, so name it otherwise, as in y.bin",
+                             arguments.output_path),
+                 "--output"};
   ProgressBar bar(!arguments.output.json && !arguments.output.verbose);
   const auto clock = std::make_shared<RunClock>("ternary_dequantize");
   const Result<Context> context = open_context(arguments.threads, clock);
@@ -86,13 +96,14 @@ Result<int> run(const DequantizeArguments& arguments) {
   const double reading = watch.seconds();
 
   bar.phase("dequantizing");
-  const Result<Tensor> tensor = dequantize(*context, *quantized);
+  const Result<Tensor> tensor = dequantize(*context, *quantized, *dtype);
   if (!tensor.ok()) return tensor.error();
 
   bar.phase("writing");
   watch.restart();
-  const Status saved = save_npy(arguments.output_path, tensor->view(),
-                                [&bar](std::size_t done, std::size_t total) { bar.update(done, total); });
+  const Progress progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); };
+  const Status saved = raw ? save_raw(arguments.output_path, tensor->view(), progress)
+                           : save_npy(arguments.output_path, tensor->view(), progress);
   if (!saved.ok()) return saved.error();
   const double writing = watch.seconds();
   bar.clear();
@@ -110,13 +121,16 @@ Result<int> run(const DequantizeArguments& arguments) {
 
 void add_dequantize(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<DequantizeArguments>();
-  CLI::App* command = app.add_subcommand("dequantize", "Turn an .npz of codes and scales back into an .npy tensor");
+  CLI::App* command = app.add_subcommand("dequantize", "Turn an .npz of codes and scales back into a tensor");
   command->add_option("input", arguments->input, "What tern quantize wrote")->required()->type_name("IN.npz");
-  command->add_option("-o,--output", arguments->output_path, "Where the tensor goes")->required()->type_name("OUT.npy");
+  command->add_option("-o,--output", arguments->output_path, "Where the tensor goes")->required()->type_name("OUT");
+  command->add_option("--dtype", arguments->dtype, "f32 (default), f16 or f64 as .npy; bf16 as raw elements")
+      ->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern dequantize weights.npz -o restored.npy",
-                          "tern dequantize weights.npz -o restored.npy --threads 1 --json"});
+                          "tern dequantize weights.npz -o restored.npy --threads 1 --json",
+                          "tern dequantize weights.npz -o restored.bin --dtype bf16"});
   on_run(*command, session, std::move(arguments), &run);
 }
 

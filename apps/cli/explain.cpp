@@ -206,7 +206,7 @@ void add_explain(CLI::App& app, Session& session) {
       ->required()
       ->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
-  command->add_option("--dtype", arguments->dtype, "Element type of the float side, of linear's x: f32 (default)")
+  command->add_option("--dtype", arguments->dtype, "Of floats or linear's x: f32 (default), f16, bf16, f64, i8")
       ->type_name("NAME");
   command->add_option("--m", arguments->m, "Tokens, for linear and activation_quantize")->type_name("N");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
@@ -216,6 +216,7 @@ void add_explain(CLI::App& app, Session& session) {
   add_examples(*command, {"tern explain ternary_quantize --shape 4096x4096",
                           "tern explain ternary_quantize --shape 4096x11008 --scheme absmax --granularity group:128",
                           "tern explain ternary_dequantize --shape 4096x4096 --format i8 --json",
+                          "tern explain ternary_quantize --shape 4096x4096 --dtype bf16",
                           "tern explain linear --shape 2560x6912 --m 32 --dtype i8"});
   on_run(*command, session, std::move(arguments), &run);
 }

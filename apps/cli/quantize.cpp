@@ -1,4 +1,4 @@
-// tern quantize: an .npy tensor to an .npz of codes, scales and what they mean.
+// tern quantize: a tensor, .npy or raw, to an .npz of codes, scales and what they mean.
 #include "tern/quantize.h"
 
 #include <fmt/format.h>
@@ -22,6 +22,8 @@ namespace {
 struct QuantizeArguments {
   std::string input;
   std::string output_path;
+  std::string dtype;  // with shape: the input is raw elements
+  std::string shape;
   SchemeArguments scheme;
   std::string scale;
   std::string non_finite = "reject";
@@ -60,6 +62,7 @@ void print_as_json(const Report& r) {
   const QuantizedTensor& q = r.quantized;
   print_json({{"input",
                {{"path", r.arguments.input},
+                {"layout", r.arguments.dtype.empty() ? "npy" : "raw"},
                 {"dtype", name(r.input.dtype)},
                 {"shape", to_json(r.input.shape)},
                 {"bytes", r.input_bytes()}}},
@@ -144,6 +147,23 @@ Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float&
   return options;
 }
 
+// The input: .npy by its header, or raw elements of the type and shape that were given.
+Result<NpyFile> open_input(const QuantizeArguments& arguments) {
+  if (arguments.dtype.empty() && arguments.shape.empty()) return NpyFile::open(arguments.input);
+  if (arguments.dtype.empty() || arguments.shape.empty()) {
+    const bool shape = arguments.dtype.empty();
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}' was given without {}: raw input needs both, .npy input neither",
+                             shape ? arguments.shape : arguments.dtype, shape ? "--dtype" : "--shape"),
+                 shape ? "--shape" : "--dtype"};
+  }
+  const Result<DType> dtype = parse_dtype(arguments.dtype);
+  if (!dtype.ok()) return dtype.error();
+  const Result<RowsAndColumns> shape = parse_rows_and_columns(arguments.shape);
+  if (!shape.ok()) return shape.error();
+  return NpyFile::open_raw(arguments.input, *dtype, {shape->rows, shape->columns});
+}
+
 Result<int> run(const QuantizeArguments& arguments) {
   float scale = 0;
   const Result<QuantizeOptions> options = parse_options(arguments, scale);
@@ -156,7 +176,7 @@ Result<int> run(const QuantizeArguments& arguments) {
   });
   const Result<Context> context = open_context(arguments.threads, clock);
   if (!context.ok()) return context.error();
-  const Result<NpyFile> file = NpyFile::open(arguments.input);
+  const Result<NpyFile> file = open_input(arguments);
   if (!file.ok()) return file.error();
   if (Status path = check_output_path(arguments.input, arguments.output_path); !path.ok()) return path.error();
 
@@ -190,11 +210,15 @@ Result<int> run(const QuantizeArguments& arguments) {
 
 void add_quantize(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<QuantizeArguments>();
-  CLI::App* command = app.add_subcommand("quantize", "Quantize an .npy tensor into an .npz");
-  command->add_option("input", arguments->input, "The tensor, an .npy file")->required()->type_name("IN.npy");
+  CLI::App* command = app.add_subcommand("quantize", "Quantize a tensor into an .npz");
+  command->add_option("input", arguments->input, "The tensor: an .npy file of f2, f4 or f8, or raw elements")
+      ->required()
+      ->type_name("IN");
   command->add_option("-o,--output", arguments->output_path, "Where the codes and scales go")
       ->required()
       ->type_name("OUT.npz");
+  command->add_option("--dtype", arguments->dtype, "Of raw input: bf16, f16, f32 or f64")->type_name("NAME");
+  command->add_option("--shape", arguments->shape, "Of raw input")->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
   command->add_option("--scale", arguments->scale, "The scale, for int2; otherwise computed")->type_name("X");
   command->add_option("--non-finite", arguments->non_finite, "NaN and infinity: reject (default) or saturate")
@@ -206,7 +230,8 @@ void add_quantize(CLI::App& app, Session& session) {
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern quantize weights.npy -o weights.npz",
                           "tern quantize weights.npy -o weights.npz --scheme absmax --granularity group:128",
-                          "tern quantize weights.npy -o weights.npz --scheme mse --max-error 3 --json"});
+                          "tern quantize weights.npy -o weights.npz --scheme mse --max-error 3 --json",
+                          "tern quantize weights.bin --dtype bf16 --shape 64x128 -o weights.npz"});
   on_run(*command, session, std::move(arguments), &run);
 }
 

@@ -1,4 +1,5 @@
-// Files: .npy tensors and .npz quantized tensors. Output appears under its name only when it is whole.
+// Files: tensors as .npy or as raw elements, quantized tensors as .npz. Output appears under its name only when it is
+// whole.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,9 @@ namespace tern {
 class NpyFile {
  public:
   static TERN_API Result<NpyFile> open(const std::string& path);
+  // The same of a file that holds nothing but the elements, little-endian and dense: just as many as the shape has.
+  // A file that begins as .npy does is refused: it says itself what it holds.
+  static TERN_API Result<NpyFile> open_raw(const std::string& path, DType dtype, const Shape& shape);
   [[nodiscard]] TERN_API ConstTensorView view() const;
   [[nodiscard]] TERN_API const std::string& path() const;
 
@@ -30,6 +34,8 @@ class NpyFile {
 using Progress = std::function<void(std::size_t done_bytes, std::size_t total_bytes)>;
 
 TERN_API Status save_npy(const std::string& path, const ConstTensorView& tensor, const Progress& progress = {});
+// The elements alone, as open_raw() reads them; for bf16, which .npy has no name for.
+TERN_API Status save_raw(const std::string& path, const ConstTensorView& tensor, const Progress& progress = {});
 
 // An .npz of codes.npy, scales.npy and meta.npy (a JSON text: scheme, granularity, format, shape, version, checksum).
 TERN_API Status save_quantized(const std::string& path, const QuantizedTensor& tensor, const Progress& progress = {});

@@ -458,10 +458,15 @@ typedef void (*tern_progress_fn)(void* user, size_t done_bytes, size_t total_byt
 typedef struct tern_npy tern_npy;  // a .npy file mapped into memory
 
 TERN_API tern_status tern_npy_open(const char* path, tern_npy** out);
+// A file of nothing but the elements, little-endian and dense, as many as the shape has.
+TERN_API tern_status tern_npy_open_raw(const char* path, tern_dtype dtype, const int64_t* shape, int rank,
+                                       tern_npy** out);
 TERN_API tern_status tern_npy_get_view(const tern_npy* npy, tern_tensor_view* out);  // read-only
 TERN_API void tern_npy_close(tern_npy* npy);
 TERN_API tern_status tern_save_npy(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
                                    void* progress_user);
+TERN_API tern_status tern_save_raw(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
+                                   void* progress_user);  // the elements alone
 TERN_API tern_status tern_save_quantized(const char* path, const tern_quantized* quantized, tern_progress_fn progress,
                                          void* progress_user);
 TERN_API tern_status tern_load_quantized(const tern_context* context, const char* path, tern_quantized** out);

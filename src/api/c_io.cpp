@@ -30,6 +30,19 @@ tern_status tern_npy_open(const char* path, tern_npy** out) {
   });
 }
 
+tern_status tern_npy_open_raw(const char* path, tern_dtype dtype, const int64_t* shape, int rank, tern_npy** out) {
+  return guarded("tern_npy_open_raw", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    *out = nullptr;
+    TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}, {"shape", shape}}));
+    TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
+    TERN_ASSIGN(cpp_shape, to_shape(where, "shape", rank, shape));
+    TERN_ASSIGN(file, NpyFile::open_raw(path, cpp_dtype, cpp_shape));
+    *out = new tern_npy{std::move(file)};
+    return {};
+  });
+}
+
 tern_status tern_npy_get_view(const tern_npy* npy, tern_tensor_view* out) {
   return guarded("tern_npy_get_view", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"npy", npy}, {"out", out}}));
@@ -46,6 +59,15 @@ tern_status tern_save_npy(const char* path, const tern_tensor_view* tensor, tern
     TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}, {"tensor", tensor}}));
     TERN_ASSIGN(view, to_view(where, "tensor", *tensor));
     return save_npy(path, view, adapt(progress, progress_user));
+  });
+}
+
+tern_status tern_save_raw(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
+                          void* progress_user) {
+  return guarded("tern_save_raw", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}, {"tensor", tensor}}));
+    TERN_ASSIGN(view, to_view(where, "tensor", *tensor));
+    return save_raw(path, view, adapt(progress, progress_user));
   });
 }
 

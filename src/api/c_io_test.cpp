@@ -74,6 +74,37 @@ TEST_F(CFiles, KeepTensors) {
   tern_npy_close(npy);
 }
 
+TEST_F(CFiles, KeepRawTensors) {
+  std::vector<std::uint16_t> halves(60, 0x3F80);
+  halves[7] = 0xBF80;
+  const tern_tensor_view x = view_of(halves.data(), TERN_DTYPE_BF16, {6, 10});
+  Steps steps;
+  ASSERT_EQ(tern_save_raw(path("x.bin").c_str(), &x, &Steps::count, &steps), TERN_OK) << tern_last_error()->text;
+  EXPECT_EQ(steps.done, 120U);
+  const int64_t shape[] = {6, 10}, other[] = {6, 11};
+  tern_npy* raw = nullptr;
+  ASSERT_EQ(tern_npy_open_raw(path("x.bin").c_str(), TERN_DTYPE_BF16, shape, 2, &raw), TERN_OK);
+  tern_tensor_view view = TERN_TENSOR_VIEW_INIT;
+  EXPECT_EQ(tern_npy_get_view(raw, &view), TERN_OK);
+  EXPECT_EQ(view.dtype, TERN_DTYPE_BF16);
+  EXPECT_TRUE(same_bytes(view.data, halves.data(), 120));
+
+  // Quantized and back, in bf16.
+  const QuantizedHandle quantized = quantize(context_.get(), view, nullptr);
+  tern_tensor* y = nullptr;
+  ASSERT_EQ(tern_dequantize(context_.get(), quantized.get(), TERN_DTYPE_BF16, &y), TERN_OK) << tern_last_error()->text;
+  ASSERT_EQ(tern_tensor_get_view(y, &view), TERN_OK);
+  EXPECT_TRUE(same_bytes(view.data, halves.data(), 120));
+  tern_tensor_destroy(y);
+  tern_npy_close(raw);
+
+  EXPECT_FAILS(tern_npy_open_raw(path("x.bin").c_str(), TERN_DTYPE_BF16, other, 2, &raw), TERN_INVALID_ARGUMENT,
+               "has 120 bytes, but [6, 11] of bf16 needs 132");
+  EXPECT_FAILS(tern_npy_open_raw(path("x.bin").c_str(), static_cast<tern_dtype>(99), shape, 2, &raw),
+               TERN_INVALID_ARGUMENT, "dtype");
+  EXPECT_EQ(raw, nullptr);
+}
+
 TEST_F(CFiles, RefuseWhatCannotBeReadOrWritten) {
   tern_npy* npy = nullptr;
   tern_quantized* quantized = nullptr;

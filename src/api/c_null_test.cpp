@@ -160,6 +160,12 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   EXPECT_NULL(tern_kernel_list_get(nullptr, 0, &kernel), "list");
   EXPECT_NULL(tern_npy_open(nullptr, &npy), "path");
   EXPECT_NULL(tern_npy_open("x.npy", nullptr), "out");
+  const int64_t one = 1;
+  EXPECT_NULL(tern_npy_open_raw(nullptr, TERN_DTYPE_F32, &one, 1, &npy), "path");
+  EXPECT_NULL(tern_npy_open_raw("x.bin", TERN_DTYPE_F32, nullptr, 1, &npy), "shape");
+  EXPECT_NULL(tern_npy_open_raw("x.bin", TERN_DTYPE_F32, &one, 1, nullptr), "out");
+  EXPECT_NULL(tern_save_raw(nullptr, &x, nullptr, nullptr), "path");
+  EXPECT_NULL(tern_save_raw("x.bin", nullptr, nullptr, nullptr), "tensor");
   EXPECT_NULL(tern_npy_get_view(nullptr, &view), "npy");
   EXPECT_NULL(tern_save_npy(nullptr, &x, nullptr, nullptr), "path");
   EXPECT_NULL(tern_save_npy("x.npy", nullptr, nullptr, nullptr), "tensor");

@@ -64,7 +64,8 @@ Result<Extent> find_text(std::span<const std::uint8_t> file) {
   if (file.empty()) return error(Code::corrupt_file, "npy", "the file is empty; a .npy file begins with \\x93NUMPY");
   const std::string_view start = text_of(file.first(std::min(file.size(), kMagic.size())));
   if (start != kMagic.substr(0, start.size()))
-    return error(Code::corrupt_file, "npy", "it begins with '{}', not with \\x93NUMPY; is it a .npy file?",
+    return error(Code::corrupt_file, "npy",
+                 "it begins with '{}', not with \\x93NUMPY; is it a .npy file? Raw elements need a dtype and shape",
                  printable(start));
   if (file.size() < kLengthOffset + 2)
     return error(Code::corrupt_file, "npy", "it ends after {} bytes, inside the magic", file.size());
@@ -104,6 +105,10 @@ std::string wrap(std::string_view descr, const std::string& shape, std::size_t g
 
 }  // namespace
 
+bool has_magic(std::span<const std::uint8_t> file) {
+  return file.size() >= kMagic.size() && text_of(file.first(kMagic.size())) == kMagic;
+}
+
 Result<Header> parse(std::span<const std::uint8_t> file) {
   TERN_ASSIGN(text, find_text(file));
   TERN_ASSIGN(dict, parse_dict(text_of(file.subspan(text.begin, text.bytes))));
@@ -137,7 +142,8 @@ Result<std::string> make_header(DType dtype, const Shape& shape) {
   for (const auto& [known, word] : kDescrs)
     if (known == dtype) descr = word;
   if (descr.empty())
-    return error(Code::unsupported, "npy", "dtype {} has no name in .npy; convert it to f32 first", name(dtype));
+    return error(Code::unsupported, "npy", "dtype {} has no name in .npy; convert it to f32 or save it raw",
+                 name(dtype));
   std::string text = "(";
   for (int i = 0; i < shape.rank(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
   text += shape.rank() == 1 ? ",)" : ")";

@@ -28,10 +28,13 @@ struct Header {
   std::size_t data_bytes = 0;
 };
 
+// Whether a file begins with the magic of .npy.
+bool has_magic(std::span<const std::uint8_t> file);
+
 // The header of a whole file, once it is certain that exactly its elements follow.
 Result<Header> parse(std::span<const std::uint8_t> file);
 
-// The bytes before the elements. bf16 has no name in .npy and is refused.
+// The bytes before the elements. bf16 has no name in .npy and is refused: it is saved raw.
 Result<std::string> make_header(DType dtype, const Shape& shape);
 std::string make_text_header(std::size_t text_bytes);  // of one '|S<N>' scalar
 

@@ -1,4 +1,4 @@
-// NpyFile and save_npy.
+// NpyFile, save_npy and save_raw.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -17,21 +17,23 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kOpen = "NpyFile::open";
+constexpr std::string_view kOpenRaw = "NpyFile::open_raw";
 constexpr std::string_view kSave = "save_npy";
+constexpr std::string_view kSaveRaw = "save_raw";
 
 // Everything a view can get wrong, before a file is made for it. Answers how many elements it has.
-Result<std::int64_t> check_view(const ConstTensorView& tensor) {
+Result<std::int64_t> check_view(std::string_view where, const ConstTensorView& tensor) {
   TERN_ASSIGN(count, element_count(tensor.shape));
   if (!checked_mul(count, static_cast<std::int64_t>(size_of(tensor.dtype))))
-    return error(Code::invalid_argument, kSave, "shape {} of {} has more bytes than 2^63 - 1", name(tensor.shape),
+    return error(Code::invalid_argument, where, "shape {} of {} has more bytes than 2^63 - 1", name(tensor.shape),
                  name(tensor.dtype));
   if (tensor.strides.rank() != tensor.shape.rank())
-    return error(Code::invalid_argument, kSave, "shape {} has {} strides, not {}", name(tensor.shape),
+    return error(Code::invalid_argument, where, "shape {} has {} strides, not {}", name(tensor.shape),
                  tensor.strides.rank(), tensor.shape.rank());
   if (tensor.device.kind != DeviceKind::cpu)
-    return error(Code::invalid_argument, kSave, "the tensor is on {}; copy it to the host first", name(tensor.device));
+    return error(Code::invalid_argument, where, "the tensor is on {}; copy it to the host first", name(tensor.device));
   if (count > 0 && tensor.data == nullptr)
-    return error(Code::invalid_argument, kSave, "the data of a tensor of shape {} is null", name(tensor.shape));
+    return error(Code::invalid_argument, where, "the data of a tensor of shape {} is null", name(tensor.shape));
   return count;
 }
 
@@ -95,6 +97,20 @@ class ElementWriter {
   std::vector<std::uint8_t> buffer_;
 };
 
+// The header, which raw files have none of, then the elements.
+Status save(std::string_view where, const std::string& path, const std::string& header, const ConstTensorView& tensor,
+            const Progress& progress) {
+  TERN_ASSIGN(count, check_view(where, tensor));
+  TERN_ASSIGN(file, OutputFile::create(path, where));
+  ProgressMeter meter(progress, header.size() + static_cast<std::size_t>(count) * size_of(tensor.dtype));
+  TERN_RETURN_IF_ERROR(file.write(bytes_of(header)));
+  meter.advance(header.size());
+  TERN_RETURN_IF_ERROR(ElementWriter(file, meter).write(tensor, count));
+  TERN_RETURN_IF_ERROR(file.commit());
+  meter.finish();
+  return {};
+}
+
 }  // namespace
 
 struct NpyFile::Impl {
@@ -116,21 +132,34 @@ Result<NpyFile> NpyFile::open(const std::string& path) {
       std::make_shared<const Impl>(Impl{path, std::move(file), ConstTensorView(data, header->dtype, header->shape)}));
 }
 
+Result<NpyFile> NpyFile::open_raw(const std::string& path, DType dtype, const Shape& shape) {
+  TERN_ASSIGN(count, element_count(shape));
+  const auto bytes = checked_mul(count, static_cast<std::int64_t>(size_of(dtype)));
+  if (!bytes)
+    return error(Code::invalid_argument, kOpenRaw, "shape {} of {} has more bytes than 2^63 - 1", name(shape),
+                 name(dtype));
+  TERN_ASSIGN(file, MappedFile::open(path, kOpenRaw));
+  if (npy::has_magic(file->bytes()))
+    return error(Code::invalid_argument, kOpenRaw,
+                 "'{}' is a .npy file, which says its dtype and shape itself; open it without", path);
+  if (file->bytes().size() != static_cast<std::size_t>(*bytes))
+    return error(Code::invalid_argument, kOpenRaw, "'{}' has {} bytes, but {} of {} needs {}", path,
+                 file->bytes().size(), name(shape), name(dtype), *bytes);
+  const std::uint8_t* data = file->bytes().data();
+  return NpyFile(std::make_shared<const Impl>(Impl{path, std::move(file), ConstTensorView(data, dtype, shape)}));
+}
+
 ConstTensorView NpyFile::view() const { return impl_->view; }
 const std::string& NpyFile::path() const { return impl_->path; }
 
 Status save_npy(const std::string& path, const ConstTensorView& tensor, const Progress& progress) {
-  TERN_ASSIGN(count, check_view(tensor));
   auto header = npy::make_header(tensor.dtype, tensor.shape);
   if (!header.ok()) return in_file(std::move(header).error(), kSave, path);
-  TERN_ASSIGN(file, OutputFile::create(path, kSave));
-  ProgressMeter meter(progress, header->size() + static_cast<std::size_t>(count) * size_of(tensor.dtype));
-  TERN_RETURN_IF_ERROR(file.write(bytes_of(*header)));
-  meter.advance(header->size());
-  TERN_RETURN_IF_ERROR(ElementWriter(file, meter).write(tensor, count));
-  TERN_RETURN_IF_ERROR(file.commit());
-  meter.finish();
-  return {};
+  return save(kSave, path, *header, tensor, progress);
+}
+
+Status save_raw(const std::string& path, const ConstTensorView& tensor, const Progress& progress) {
+  return save(kSaveRaw, path, {}, tensor, progress);
 }
 
 }  // namespace tern

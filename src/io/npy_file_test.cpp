@@ -1,4 +1,4 @@
-// NpyFile and save_npy on real files.
+// NpyFile, save_npy and save_raw on real files.
 #include <sys/stat.h>
 
 #include <cstring>
@@ -34,6 +34,49 @@ TEST(NpyFile, EveryDtypeAndShapeRoundTrips) {
       EXPECT_TRUE(bytes.empty() || std::memcmp(file->view().data, bytes.data(), bytes.size()) == 0);
       EXPECT_EQ(folder.count(), 1U);
     }
+}
+
+TEST(RawFile, EveryDtypeAndShapeRoundTrips) {
+  const TempFolder folder;
+  const std::string path = folder / "x.bin";
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32})
+    for (const Shape& shape : {Shape(), Shape{0}, Shape{5}, Shape{2, 3, 4}}) {
+      SCOPED_TRACE(std::string(name(dtype)) + name(shape));
+      const auto bytes = iota_bytes(static_cast<std::size_t>(*element_count(shape)) * size_of(dtype));
+      ASSERT_TRUE(save_raw(path, ConstTensorView(bytes.data(), dtype, shape)).ok());
+      EXPECT_EQ(std::filesystem::file_size(path), bytes.size());
+      const auto file = NpyFile::open_raw(path, dtype, shape);
+      ASSERT_TRUE(file.ok()) << file.error().str();
+      EXPECT_EQ(file->view().dtype, dtype);
+      EXPECT_EQ(file->view().shape, shape);
+      EXPECT_TRUE(bytes.empty() || std::memcmp(file->view().data, bytes.data(), bytes.size()) == 0);
+    }
+}
+
+TEST(RawFile, StridedRowsAreWrittenDense) {
+  const TempFolder folder;
+  const auto bytes = iota_bytes(12);
+  ASSERT_TRUE(save_raw(folder / "x.bin", ConstTensorView(bytes.data(), DType::u8, {2, 4}, {8, 1}, {})).ok());
+  const auto file = NpyFile::open_raw(folder / "x.bin", DType::u8, {8});
+  ASSERT_TRUE(file.ok());
+  const std::uint8_t want[] = {1, 2, 3, 4, 9, 10, 11, 12};
+  EXPECT_EQ(std::memcmp(file->view().data, want, 8), 0);
+}
+
+TEST(RawFile, WhatDoesNotFitIsRefused) {
+  const TempFolder folder;
+  const std::string path = folder / "x.bin";
+  const auto bytes = iota_bytes(24);
+  ASSERT_TRUE(save_raw(path, ConstTensorView(bytes.data(), DType::u8, {24})).ok());
+  for (const std::int64_t k : {3, 5})
+    expect_error(NpyFile::open_raw(path, DType::bf16, {k, 3}), Code::invalid_argument,
+                 "has 24 bytes, but [" + std::to_string(k) + ", 3] of bf16 needs " + std::to_string(6 * k));
+  expect_error(NpyFile::open_raw(path, DType::f64, {INT64_MAX}), Code::invalid_argument, "2^63 - 1");
+  expect_error(NpyFile::open_raw(path, DType::f32, {-6}), Code::invalid_argument, "-6");
+  expect_error(NpyFile::open_raw(folder / "no.bin", DType::f32, {6}), Code::io_error, "no.bin");
+  ASSERT_TRUE(save_npy(path, ConstTensorView(bytes.data(), DType::u8, {24})).ok());
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  expect_error(NpyFile::open_raw(path, DType::u8, {size}), Code::invalid_argument, "is a .npy file");
 }
 
 TEST(NpyFile, CopiesKeepTheMappingAlive) {

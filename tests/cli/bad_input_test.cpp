@@ -96,6 +96,30 @@ TEST_F(BadInputTest, FilesOfAnotherKind) {
   expect_quantize_refused("empty.npy", "empty_input", "[0, 4]");
 }
 
+TEST_F(BadInputTest, RawInputThatDoesNotFit) {
+  const auto raw = [this](const char* file, const char* code, const std::string& value, const char* dtype,
+                          const char* shape) {
+    expect_quantize_refused(file, code, value, {"--dtype", dtype, "--shape", shape});
+  };
+  raw("text.npy", "invalid_argument", "has 45 bytes, but [4, 8] of bf16 needs 64", "bf16", "4x8");
+  raw("text.npy", "invalid_argument", "'4' is not ROWSxCOLS", "bf16", "4");
+  raw("text.npy", "invalid_argument", "f17", "f17", "4x8");
+  raw("text.npy", "unsupported", "i8", "i8", "5x9");
+  raw("no_bytes.npy", "empty_input", "[0, 8]", "bf16", "0x8");
+  raw("good.npy", "invalid_argument", "'good.npy' is a .npy file", "f32", "8x8");
+  raw("nope.bin", "io_error", "nope.bin", "bf16", "4x8");
+  expect_quantize_refused("text.npy", "invalid_argument", "'bf16' was given without --shape", {"--dtype", "bf16"});
+  expect_quantize_refused("text.npy", "invalid_argument", "'4x8' was given without --dtype", {"--shape", "4x8"});
+  expect_refused({"dequantize", "good.npz", "-o", "y.npy", "--dtype", "bf16"}, "invalid_argument", "y.npy");
+  expect_refused({"dequantize", "good.npz", "-o", "y.npy", "--dtype", "f8"}, "invalid_argument", "f8");
+  expect_refused({"dequantize", "good.npz", "-o", "y.npy", "--dtype", "i32"}, "unsupported", "i32");
+}
+
+TEST_F(BadInputTest, AnF64ScaleBeyondF32) {
+  write_bytes(path("good.npy"), npy_header("<f8", false, "(1, 1)") + std::string("\0\0\0\0\0\0\x6F\x7F", 8));
+  expect_quantize_refused("good.npy", "invalid_scale", "the scale of row 0 is", {"--granularity", "row"});
+}
+
 TEST_F(BadInputTest, NonFiniteValuesAreNamedByIndex) {
   expect_quantize_refused("nan.npy", "non_finite", "3");
   expect_quantize_refused("infinity.npy", "non_finite", "1");

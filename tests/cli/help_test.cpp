@@ -51,6 +51,7 @@ void expect_well_formed(const Outcome& outcome) {
 
 TEST_F(HelpTest, EveryExampleRuns) {
   write_npy(path("weights.npy"), "(8, 300)", random_weights(2400, 7));
+  write_bytes(path("weights.bin"), std::string(2 * 64 * 128, '\x3C'));  // bf16
   for (const std::string& command : kCommands) {
     const bool slow = command == "bench" || command == "selftest";
     for (const Arguments& example : examples_of(tern({command, "--help"}).out)) {

@@ -1,5 +1,6 @@
 // tern quantize and tern dequantize give what the library gives, bit for bit, and report it truly.
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include "command.h"
@@ -70,6 +71,61 @@ INSTANTIATE_TEST_SUITE_P(Schemes, RoundTripTest,
 
 using QuantizeTest = CommandTest;
 using DequantizeTest = CommandTest;
+
+// Powers of two and their negatives, which every type holds exactly, as bytes of a type.
+template <class T>
+std::string bytes_of(std::initializer_list<T> values) {
+  return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(T)};
+}
+
+// 1, -0.5, 0.25, -2, 0, 4 in every type: by the header of .npy, or raw with its type and shape given.
+TEST_F(QuantizeTest, EveryDtypeGivesTheSameCodes) {
+  const std::string f16 = bytes_of<std::uint16_t>({0x3C00, 0xB800, 0x3400, 0xC000, 0, 0x4400});
+  const std::string bf16 = bytes_of<std::uint16_t>({0x3F80, 0xBF00, 0x3E80, 0xC000, 0, 0x4080});
+  const std::string f32 = bytes_of<float>({1, -0.5F, 0.25F, -2, 0, 4});
+  const std::string f64 = bytes_of<double>({1, -0.5, 0.25, -2, 0, 4});
+  write_bytes(path("f16.npy"), npy_header("<f2", false, "(2, 3)") + f16);
+  write_bytes(path("f32.npy"), npy_header("<f4", false, "(2, 3)") + f32);
+  write_bytes(path("f64.npy"), npy_header("<f8", false, "(2, 3)") + f64);
+  const std::string want = tern_json({"quantize", "f32.npy", "-o", "q.npz"})["output"]["checksum"];
+  for (const char* dtype : {"f16", "f32", "f64"}) {
+    const json report = tern_json({"quantize", std::string(dtype) + ".npy", "-o", "q.npz"});
+    EXPECT_EQ(report["output"]["checksum"], want) << dtype;
+    EXPECT_EQ(report["input"]["dtype"], dtype);
+    EXPECT_EQ(report["input"]["layout"], "npy");
+  }
+  for (const auto& [dtype, bytes] : {std::pair{"f16", f16}, {"bf16", bf16}, {"f32", f32}, {"f64", f64}}) {
+    write_bytes(path("raw.bin"), bytes);
+    const json report = tern_json({"quantize", "raw.bin", "--dtype", dtype, "--shape", "2x3", "-o", "q.npz"});
+    EXPECT_EQ(report["output"]["checksum"], want) << dtype;
+    EXPECT_EQ(report["input"]["dtype"], dtype);
+    EXPECT_EQ(report["input"]["layout"], "raw");
+    EXPECT_EQ(report["input"]["bytes"], bytes.size());
+  }
+}
+
+TEST_F(DequantizeTest, EveryDtypeIsWrittenExactly) {
+  write_npy(path("x.npy"), "(2, 2)", {0.5F, -0.5F, 0.5F, 0.0F});
+  ASSERT_EQ(tern({"quantize", "x.npy", "-o", "q.npz", "--scheme", "absmax"}).exit_code, 0);
+  const auto read = [this](const std::string& name) {
+    std::ifstream file(path(name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(tern_json({"dequantize", "q.npz", "-o", "y.npy", "--dtype", "f16"})["output"]["bytes"], 8);
+  EXPECT_TRUE(read("y.npy").ends_with(bytes_of<std::uint16_t>({0x3800, 0xB800, 0x3800, 0})));
+  EXPECT_NE(read("y.npy").find("'<f2'"), std::string::npos);
+  EXPECT_EQ(tern_json({"dequantize", "q.npz", "-o", "y.npy", "--dtype", "f64"})["output"]["dtype"], "f64");
+  EXPECT_TRUE(read("y.npy").ends_with(bytes_of<double>({0.5, -0.5, 0.5, 0.0})));
+  EXPECT_NE(read("y.npy").find("'<f8'"), std::string::npos);
+  const json raw = tern_json({"dequantize", "q.npz", "-o", "y.bin", "--dtype", "bf16"})["output"];
+  EXPECT_EQ(raw["layout"], "raw");
+  EXPECT_EQ(read("y.bin"), bytes_of<std::uint16_t>({0x3F00, 0xBF00, 0x3F00, 0}));
+  // And in again.
+  ASSERT_EQ(tern({"quantize", "y.bin", "--dtype", "bf16", "--shape", "2x2", "-o", "again.npz", "--scheme", "absmax"})
+                .exit_code,
+            0);
+  EXPECT_EQ(load_quantized(path("again.npz"))->checksum(), load_quantized(path("q.npz"))->checksum());
+}
 
 TEST_F(QuantizeTest, ReportsSizesKernelTimesAndQuality) {
   write_npy(path("x.npy"), "(16, 64)", random_weights(1024, 5));
