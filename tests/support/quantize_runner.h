@@ -96,7 +96,7 @@ inline std::string describe(const TernaryQuantize::Problem& p) {
 // Bytes and bit patterns, not values.
 inline bool same_bits(const Quantized& a, const Quantized& b) {
   return a.codes == b.codes && a.scales.size() == b.scales.size() &&
-         std::memcmp(a.scales.data(), b.scales.data(), a.scales.size() * sizeof(float)) == 0;
+         (a.scales.empty() || std::memcmp(a.scales.data(), b.scales.data(), a.scales.size() * sizeof(float)) == 0);
 }
 
 }  // namespace tern::test
