@@ -29,7 +29,7 @@ struct TERN_API TernaryQuantize {
   };
   struct Args {
     ConstTensorView x;            // any shape of rows*k elements whose last axis is k; rows may be strided
-    TensorView codes;             // i2, s2: u8 [rows, ceil(k/4)]; i8: i8 [rows, k]
+    TensorView codes;             // i2, s2: u8 [rows, ceil(k/4)]; b3: u8 [rows, ceil(k/5)]; i8: i8 [rows, k]
     TensorView scales;            // f32, dense, always written
     ConstTensorView given_scale;  // with scale_given: f32, one element or one per range
   };
@@ -85,7 +85,7 @@ struct QuantizeOptions {
 
 // Codes, scales and what they mean, together.
 struct QuantizedTensor {
-  Tensor codes;   // u8 [rows, ceil(k/4)] for i2 and s2, i8 [rows, k] for i8
+  Tensor codes;   // u8 [rows, ceil(k/4)] for i2 and s2, [rows, ceil(k/5)] for b3; i8 [rows, k] for i8
   Tensor scales;  // f32 [1], [rows, 1] or [rows, ceil(k/g)]
   Shape shape;    // of the original
   Scheme scheme = Scheme::absmean;

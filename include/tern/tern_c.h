@@ -208,7 +208,8 @@ typedef struct tern_quantized tern_quantized;  // codes, scales and what they me
 
 typedef struct tern_quantized_info {
   size_t struct_size;
-  tern_tensor_view codes;   // u8 [rows, ceil(k/4)] for i2 and s2, i8 [rows, k] for i8; read-only
+  tern_tensor_view
+      codes;  // u8 [rows, ceil(k/4)] for i2 and s2, [rows, ceil(k/5)] for b3; i8 [rows, k] for i8; read-only
   tern_tensor_view scales;  // f32; read-only
   size_t codes_bytes;
   size_t scale_count;
@@ -317,8 +318,8 @@ typedef struct tern_ternary_quantize_problem {
 
 typedef struct tern_ternary_quantize_args {
   size_t struct_size;
-  tern_tensor_view x;            // rows may be strided
-  tern_tensor_view codes;        // written: u8 [rows, ceil(k/4)] for i2 and s2, i8 [rows, k] for i8
+  tern_tensor_view x;      // rows may be strided
+  tern_tensor_view codes;  // written: u8 [rows, ceil(k/4)] for i2 and s2, [rows, ceil(k/5)] for b3; i8 [rows, k] for i8
   tern_tensor_view scales;       // written: f32, dense
   tern_tensor_view given_scale;  // with scale_given: f32, one element or one per range
 } tern_ternary_quantize_args;

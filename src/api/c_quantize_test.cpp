@@ -27,7 +27,8 @@ TEST_F(CQuantize, AnswersTheSameBitsAsCpp) {
   const ConstTensorView cpp_x(weights_.data(), DType::f32, {kRows, kColumns});
   for (int scheme = 0; scheme <= TERN_SCHEME_INT2; ++scheme)
     for (int kind = 0; kind <= TERN_GRANULARITY_GROUP; ++kind)
-      for (const tern_format format : {TERN_FORMAT_DEFAULT, TERN_FORMAT_I8}) {
+      for (const tern_format format : {TERN_FORMAT_DEFAULT, TERN_FORMAT_I8, TERN_FORMAT_B3}) {
+        if (format == TERN_FORMAT_B3 && scheme == TERN_SCHEME_INT2) continue;  // no trits
         options_.scheme = static_cast<tern_scheme>(scheme);
         options_.granularity = {static_cast<tern_granularity_kind>(kind), kind == TERN_GRANULARITY_GROUP ? 50 : 0};
         options_.format = format;
@@ -35,7 +36,7 @@ TEST_F(CQuantize, AnswersTheSameBitsAsCpp) {
         QuantizeOptions cpp_options;
         cpp_options.scheme = static_cast<Scheme>(scheme);
         cpp_options.granularity = {static_cast<Granularity::Kind>(kind), options_.granularity.group_size};
-        if (format == TERN_FORMAT_I8) cpp_options.format = Format::i8;
+        if (format != TERN_FORMAT_DEFAULT) cpp_options.format = static_cast<Format>(format);
         cpp_options.measure_quality = true;
         SCOPED_TRACE(std::string(tern_scheme_name(options_.scheme)) + " " + name(cpp_options.granularity) + " " +
                      tern_format_name(format));

@@ -126,9 +126,9 @@ Result<QuantizedTensor> parse_with(const std::function<void(Parts&)>& change) {
 TEST(Quantized, EveryKindRoundTrips) {
   const TempFolder folder;
   const std::string path = folder / "w.npz";
-  for (const auto& [scheme, format] :
-       {std::pair{Scheme::absmean, Format::i2}, std::pair{Scheme::mse, Format::i8}, std::pair{Scheme::int2, Format::s2},
-        std::pair{Scheme::int2, Format::i8}, std::pair{Scheme::absmax, Format::i2}})
+  for (const auto& [scheme, format] : {std::pair{Scheme::absmean, Format::i2}, std::pair{Scheme::mse, Format::i8},
+                                       std::pair{Scheme::int2, Format::s2}, std::pair{Scheme::int2, Format::i8},
+                                       std::pair{Scheme::absmax, Format::i2}, std::pair{Scheme::absmean, Format::b3}})
     for (const Granularity granularity :
          {Granularity::tensor(), Granularity::row(), Granularity::group(4), Granularity::group(1000)})
       for (Description d : {Description{Shape(), 1, 1}, Description{{7}, 1, 7}, Description{{3, 8}, 3, 8},

@@ -50,7 +50,10 @@ const std::map<std::string, std::string> kOthers = {{"ternary_quantize.i2.x86_av
                                                     {"ternary_quantize.s2.scalar", "is for s2, the problem is i2"},
                                                     {"ternary_quantize.i8.scalar", "is for i8, the problem is i2"},
                                                     {"ternary_quantize.s2.reference", "is for s2, the problem is i2"},
-                                                    {"ternary_quantize.i8.reference", "is for i8, the problem is i2"}};
+                                                    {"ternary_quantize.i8.reference", "is for i8, the problem is i2"},
+                                                    {"ternary_quantize.b3.x86_avx2", "is for b3, the problem is i2"},
+                                                    {"ternary_quantize.b3.scalar", "is for b3, the problem is i2"},
+                                                    {"ternary_quantize.b3.reference", "is for b3, the problem is i2"}};
 
 std::map<std::string, std::string> with_i2(const std::string& avx2, const std::string& sse41, const std::string& neon,
                                            const std::string& scalar, const std::string& reference) {

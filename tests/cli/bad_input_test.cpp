@@ -147,6 +147,7 @@ TEST_F(BadInputTest, ScalesThatScaleNothing) {
 TEST_F(BadInputTest, FormatsThatCannotHoldTheCodes) {
   expect_quantize_refused("good.npy", "invalid_argument", "s2", {"--scheme", "absmean", "--format", "s2"});
   expect_quantize_refused("good.npy", "invalid_argument", "i2", {"--scheme", "int2", "--format", "i2"});
+  expect_quantize_refused("good.npy", "invalid_argument", "b3", {"--scheme", "int2", "--format", "b3"});
 }
 
 TEST_F(BadInputTest, QualityBelowTheLimitWritesNothing) {

@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Schemes, RoundTripTest,
                          testing::Values(Case{"absmean", "tensor", "i2"}, Case{"absmean", "row", "i8"},
                                          Case{"absmax", "group:32", "i2"}, Case{"mse", "row", "i2"},
                                          Case{"mse", "tensor", "i8"}, Case{"int2", "group:50", "s2"},
-                                         Case{"int2", "row", "i8"}));
+                                         Case{"int2", "row", "i8"}, Case{"absmean", "row", "b3"},
+                                         Case{"absmax", "group:32", "b3"}));
 
 using QuantizeTest = CommandTest;
 using DequantizeTest = CommandTest;

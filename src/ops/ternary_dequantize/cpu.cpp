@@ -26,13 +26,14 @@ class Driver {
         elem_bytes_(static_cast<std::int64_t>(size_of(params.problem.dtype))),
         exec_(exec),
         load_(static_cast<int>(params.problem.format)),
+        per_byte_(codes_per_byte(params.problem.format)),
         min_code_(code_range(params.problem.scheme).min),
         rows_(params.problem.rows),
         k_(params.problem.k),
         len_(params.ranges.per_row == 0 ? params.problem.k : params.ranges.len),
         per_row_(std::max<std::int64_t>(params.ranges.per_row, 1)),
         one_scale_(params.ranges.per_row == 0) {
-    const bool dense = p_.y_stride == k_ && p_.codes_stride == (packed() ? k_ / 4 : k_) && (!packed() || k_ % 4 == 0);
+    const bool dense = p_.y_stride == k_ && p_.codes_stride == k_ / per_byte_ && k_ % per_byte_ == 0;
     if (dense && k_ % len_ == 0) {  // one long row
       if (one_scale_)
         len_ = rows_ * k_;
@@ -47,7 +48,7 @@ class Driver {
   Status run() {
     // A piece is some ranges of one row, or a part of one long range; it begins on a byte.
     std::int64_t step = std::max<std::int64_t>(1, kElemsPerPiece / len_);
-    if (packed() && len_ % 4 != 0) step = ceil_div(step, 4) * 4;
+    if (len_ % per_byte_ != 0) step = ceil_div(step, per_byte_) * per_byte_;
     const std::int64_t parts = per_row_ == 1 ? ceil_div(len_, kElemsPerPiece) : 1;  // of each single range
     const std::int64_t per_row = ceil_div(per_row_, step) * parts;
     const std::int64_t elems = rows_ * k_;
@@ -67,13 +68,16 @@ class Driver {
   }
 
  private:
-  [[nodiscard]] bool packed() const { return load_ != kI8; }
   [[nodiscard]] std::byte* y_at(std::int64_t row, std::int64_t column) const {
     return static_cast<std::byte*>(p_.y) + (row * p_.y_stride + column) * elem_bytes_;
   }
 
   void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last) {
-    if (packed() && len_ % 4 != 0) return unpack_ranges(row, first, last);
+    if (len_ % per_byte_ != 0) {
+      for (std::int64_t range = first; range < last; ++range)
+        unpack(row, range, range * len_, std::min((range + 1) * len_, k_));
+      return;
+    }
     const std::int64_t whole = last == per_row_ && k_ % len_ != 0 ? last - 1 : last;
     if (first < whole) call(row, first, first * len_, whole - first, len_);
     if (whole < last) call(row, whole, whole * len_, 1, k_ - whole * len_);
@@ -81,36 +85,43 @@ class Driver {
 
   // `count` ranges of a row from `range` on, which begin at `column`.
   void call(std::int64_t row, std::int64_t range, std::int64_t column, std::int64_t count, std::int64_t len) {
+    if (load_ == kB3) {
+      for (std::int64_t i = 0; i < count; ++i, column += len) unpack(row, range + i, column, column + len);
+      return;
+    }
     std::byte* y = y_at(row, column);
     const bool aligned = reinterpret_cast<std::uintptr_t>(y) % kStreamAlignment == 0 &&
                          (count == 1 || len * elem_bytes_ % kStreamAlignment == 0);
-    const float* scales = p_.scales + (one_scale_ ? 0 : row * per_row_ + range);
-    const std::uint8_t* codes = p_.codes + row * p_.codes_stride + (packed() ? column / 4 : column);
-    if (!ranges_[load_](codes, count, len, scales, min_code_, stream_ && aligned, y)) invalid_.store(true);
+    const std::uint8_t* codes = p_.codes + row * p_.codes_stride + column / per_byte_;
+    if (!ranges_[load_](codes, count, len, scales_from(row, range), min_code_, stream_ && aligned, y))
+      invalid_.store(true);
   }
 
-  // Ranges that share bytes: their codes go through int8, a few at a time.
-  void unpack_ranges(std::int64_t row, std::int64_t first, std::int64_t last) {
+  // Columns of a range that shares bytes with others, or in a format without a loop: their codes go through int8, a
+  // few at a time.
+  void unpack(std::int64_t row, std::int64_t range, std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t kChunk = 256;
     std::int8_t codes[kChunk];
     const std::uint8_t* packed_row = p_.codes + row * p_.codes_stride;
-    for (std::int64_t range = first; range < last; ++range) {
-      const std::int64_t begin = range * len_, end = std::min(begin + len_, k_);
-      for (std::int64_t at = begin; at < end; at += kChunk) {
-        const std::int64_t n = std::min(kChunk, end - at);
-        for (std::int64_t i = 0; i < n; ++i)
-          codes[i] = static_cast<std::int8_t>(read_code(p_.problem.format, packed_row, at + i));
-        if (!ranges_[kI8](codes, 1, n, p_.scales + row * per_row_ + range, min_code_, false, y_at(row, at)))
-          invalid_.store(true);
-      }
+    for (std::int64_t at = begin; at < end; at += kChunk) {
+      const std::int64_t n = std::min(kChunk, end - at);
+      for (std::int64_t i = 0; i < n; ++i)
+        codes[i] = static_cast<std::int8_t>(read_code(p_.problem.format, packed_row, at + i));
+      if (!ranges_[kI8](codes, 1, n, scales_from(row, range), min_code_, false, y_at(row, at))) invalid_.store(true);
     }
+  }
+
+  [[nodiscard]] const float* scales_from(std::int64_t row, std::int64_t range) const {
+    return p_.scales + (one_scale_ ? 0 : row * per_row_ + range);
   }
 
   std::remove_extent_t<decltype(SimdTable::ranges)> const& ranges_;  // by load
   const Params& p_;
   std::int64_t elem_bytes_;
   const Exec& exec_;
-  int load_, min_code_;
+  int load_;
+  std::int64_t per_byte_;
+  int min_code_;
   std::int64_t rows_, k_, len_, per_row_;
   bool one_scale_;
   bool stream_ = false;

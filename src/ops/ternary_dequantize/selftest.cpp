@@ -67,14 +67,20 @@ std::string difference(const Tensor& got, const Tensor& want) {
   return {};
 }
 
-// Breaks one code; the kernel must name just that element. s2 has no invalid code.
+// Breaks one code, in b3 a byte of them; the kernel must name just that element. s2 has no invalid code.
 Result<std::string> broken_code(const Context& context, const std::string& kernel, Input in, Random& random) {
   const auto& p = in.problem;
   if (p.format == Format::s2) return std::string();
-  const std::int64_t row = random.below(p.rows), column = random.below(p.k);
+  const std::int64_t row = random.below(p.rows);
+  std::int64_t column = random.below(p.k);
   std::uint8_t& byte =
       in.codes[static_cast<std::size_t>(row * row_bytes(p.format, p.k) + column / codes_per_byte(p.format))];
-  byte = static_cast<std::uint8_t>(p.format == Format::i8 ? 2U : byte | (3U << (2 * (column % 4))));
+  if (p.format == Format::i2) byte |= static_cast<std::uint8_t>(3U << (2 * (column % 4)));
+  if (p.format == Format::i8) byte = 2;
+  if (p.format == Format::b3) {
+    byte = 1;
+    column -= column % 5;
+  }
   auto y = run(context, kernel, in);
   if (y.ok()) return fmt::format("an invalid code at [{}, {}] was accepted", row, column);
   if (y.code() != Code::invalid_quantized_value || y.error().index != row * p.k + column)

@@ -82,7 +82,8 @@ constexpr struct {
 } kPairs[] = {{Scheme::absmean, Format::i2},
               {Scheme::absmean, Format::i8},
               {Scheme::int2, Format::s2},
-              {Scheme::int2, Format::i8}};
+              {Scheme::int2, Format::i8},
+              {Scheme::absmean, Format::b3}};
 
 TEST(Dequantize, EveryShapeAndGroup) {
   Random random(1);
@@ -175,11 +176,13 @@ TEST(Dequantize, EveryInvalidCodeIsNamed) {
             static_cast<std::uint8_t>(3U << (2 * (bad % k % 4)));
         Input bytes = make_input({.rows = 2, .k = k, .granularity = g, .format = Format::i8}, random);
         bytes.codes[static_cast<std::size_t>(bad)] = random.below(2) == 0 ? 0xFE : 0x02;  // -2, 2
-        for (const Input* broken : {&in, &bytes})
+        Input fives = make_input({.rows = 2, .k = k, .granularity = g, .format = Format::b3}, random);
+        fives.codes[static_cast<std::size_t>(bad / k * row_bytes(Format::b3, k) + bad % k / 5)] = 0xD9;
+        for (const Input* broken : {&in, &bytes, &fives})
           for (const NamedKernel& kernel : all_kernels(broken->p.format)) {
             const auto got = run(kernel.entry, *broken);
             ASSERT_EQ(got.status.code(), Code::invalid_quantized_value) << kernel.name << ' ' << k << ' ' << bad;
-            ASSERT_EQ(got.status.error().index, bad) << kernel.name;
+            ASSERT_EQ(got.status.error().index, broken == &fives ? bad - bad % k % 5 : bad) << kernel.name;
           }
       }
 }

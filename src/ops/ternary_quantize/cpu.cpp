@@ -58,6 +58,7 @@ class Driver {
         scratch_(exec.workspace.data(), dtype_, exec.threads.count()),
         rule_(static_cast<int>(params.problem.scheme)),
         store_(static_cast<int>(params.problem.format)),
+        per_byte_(codes_per_byte(params.problem.format)),
         rows_(params.problem.rows),
         k_(params.problem.k),
         len_(params.ranges.len),
@@ -69,7 +70,7 @@ class Driver {
     const int slots = slots_for(rows_ * k_);
     // Few long ranges are shared by all threads, one after the other; otherwise, and where ranges share a byte, each
     // thread has ranges of its own.
-    const bool apart = !packed() || per_row_ == 1 || len_ % 4 == 0;
+    const bool apart = per_row_ == 1 || len_ % per_byte_ == 0;
     if (per_row_ == 0 || (slots > 1 && apart && rows_ * per_row_ < 2 * slots))
       for (std::int64_t r = 0; r < p_.ranges.total && !found_bad(); ++r) long_range(r, slots);
     else
@@ -81,7 +82,6 @@ class Driver {
 
  private:
   [[nodiscard]] bool saturate() const { return p_.problem.non_finite == NonFinite::saturate; }
-  [[nodiscard]] bool packed() const { return store_ != kI8; }
   [[nodiscard]] bool found_bad() const { return first_bad_.load(std::memory_order_relaxed) != kNone; }
   [[nodiscard]] int slots_for(std::int64_t elems) const {
     return static_cast<int>(std::clamp<std::int64_t>(elems / kMinElemsPerSlot, 1, exec_.threads.count()));
@@ -95,7 +95,7 @@ class Driver {
 
   // A dense tensor whose rows end on byte boundaries is one long row: fewer, larger pieces.
   void flatten() {
-    const bool dense = p_.x_stride == k_ && p_.codes_stride == (packed() ? k_ / 4 : k_) && (!packed() || k_ % 4 == 0);
+    const bool dense = p_.x_stride == k_ && p_.codes_stride == k_ / per_byte_ && k_ % per_byte_ == 0;
     if (!dense || rows_ == 1 || (per_row_ > 0 && k_ % len_ != 0)) return;
     if (per_row_ > 0) per_row_ *= rows_;
     k_ *= rows_;
@@ -142,9 +142,9 @@ class Driver {
   // ---- ranges inside rows, several per thread ----
 
   void many_ranges(int slots) {
-    // A piece is some ranges of one row; it begins on a byte, so it holds a multiple of 4 ranges or the row's rest.
+    // A piece is some ranges of one row; it begins on a byte: as many ranges as codes share one, or the row's rest.
     std::int64_t step = std::max<std::int64_t>(1, kElemsPerPiece / len_);
-    if (packed() && len_ % 4 != 0) step = ceil_div(step, 4) * 4;
+    if (len_ % per_byte_ != 0) step = ceil_div(step, per_byte_) * per_byte_;
     const std::int64_t per_row = ceil_div(per_row_, step);
     WorkQueue queue(rows_ * per_row, std::max<std::int64_t>(1, kElemsPerPiece / std::max(k_, std::int64_t{1}) / 4));
     exec_.threads.run(slots, [&](int slot) {
@@ -158,8 +158,8 @@ class Driver {
   }
 
   void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last, std::byte* copy) {
-    const bool plain = !saturate() && p_.given == nullptr && len_ <= loops_.max_len &&
-                       (!packed() || len_ % 4 == 0 || last - first == 1);
+    const bool plain = !saturate() && p_.given == nullptr && store_ != kB3 && len_ <= loops_.max_len &&
+                       (len_ % per_byte_ == 0 || last - first == 1);
     if (plain) {
       const std::int64_t whole = last == per_row_ && k_ % len_ != 0 ? last - 1 : last;
       if (first < whole) call_ranges(row, first, whole - first, len_);
@@ -187,7 +187,7 @@ class Driver {
     const std::int64_t column = first * len_;
     const std::int64_t bad =
         loops_.ranges[rule_][store_](address(row * k_ + column), count, len, p_.scales + row * per_row_ + first,
-                                     p_.codes + row * p_.codes_stride + (packed() ? column / 4 : column));
+                                     p_.codes + row * p_.codes_stride + column / per_byte_);
     if (bad >= 0) report_bad(row * k_ + column + bad * len, len);
   }
 
@@ -235,15 +235,16 @@ class Driver {
     const std::int64_t column = begin % k_, first_row = begin / k_;
     const bool one_row = column + n <= k_;
     const std::int64_t rows = one_row ? 1 : rows_, row_elems = one_row ? n : k_;
-    const std::int64_t per_row = ceil_div(row_elems, kElemsPerPiece);
+    const std::int64_t most = kElemsPerPiece / per_byte_ * per_byte_;
+    const std::int64_t per_row = ceil_div(row_elems, most);
     WorkQueue queue(rows * per_row, std::max<std::int64_t>(1, kElemsPerPiece / row_elems / 4));
     exec_.threads.run(slots, [&](int slot) {
       for (std::int64_t from = 0, to = 0; queue.next(from, to);)
         for (std::int64_t piece = from; piece < to; ++piece) {
-          const std::int64_t row = first_row + piece / per_row, at = piece % per_row * kElemsPerPiece;
+          const std::int64_t row = first_row + piece / per_row, at = piece % per_row * most;
           const std::int64_t first = (one_row ? column : 0) + at;
           RowWriter writer = row_writer(row, first);
-          const std::int64_t last = first + std::min(kElemsPerPiece, row_elems - at);
+          const std::int64_t last = first + std::min(most, row_elems - at);
           for (std::int64_t c = first; c < last; c += kBlock) {
             const std::int64_t part = std::min(kBlock, last - c);
             writer.write(elements(row * k_ + c, part, block_scratch(slot)), part, scale);
@@ -337,7 +338,7 @@ class Driver {
   const Exec& exec_;
   Scratch scratch_;
   int rule_, store_;
-  std::int64_t rows_, k_, len_, per_row_;
+  std::int64_t per_byte_, rows_, k_, len_, per_row_;
   std::atomic<std::int64_t> first_bad_{kNone};
   std::mutex large_mutex_;
   std::int64_t first_large_ = kNone;

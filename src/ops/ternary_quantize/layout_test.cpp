@@ -29,7 +29,7 @@ Status run_params(const KernelEntry& entry, const ternary_quantize::Params& para
 TEST(QuantizeLayout, StridedRowsAndOddAddresses) {
   Random random(1);
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
-    for (const Format format : {Format::i2, Format::i8})
+    for (const Format format : {Format::i2, Format::i8, Format::b3})
       for (const std::int64_t k : {1, 5, 32, 100, 1025, 3000})
         for (const Granularity g :
              {Granularity::tensor(), Granularity::row(), Granularity::group(32), Granularity::group(7)})

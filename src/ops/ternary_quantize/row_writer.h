@@ -12,14 +12,15 @@ namespace tern::ternary_quantize {
 
 class RowWriter {
  public:
-  // `first` is the element at which writing begins: a multiple of 4 where four codes share a byte.
+  // `first` is the element at which writing begins: the first of those that share a byte.
   RowWriter(const SourceLoops& loops, std::int64_t elem_bytes, int rule, int store, std::uint8_t* row,
             std::int64_t first)
       : loops_(loops),
         elem_bytes_(elem_bytes),
         rule_(rule),
         store_(store),
-        out_(row + (store == kI8 ? first : first / 4)) {}
+        per_byte_(codes_per_byte(static_cast<Format>(store))),
+        out_(row + first / per_byte_) {}
 
   void write(const std::byte* x, std::int64_t n, float scale) {
     if (store_ == kI8) {
@@ -28,14 +29,17 @@ class RowWriter {
       return;
     }
     if (kept_ > 0) {
-      const std::int64_t fill = std::min<std::int64_t>(4 - kept_, n);
+      const std::int64_t fill = std::min(per_byte_ - kept_, n);
       keep(x, fill, scale);
       x += fill * elem_bytes_;
       n -= fill;
     }
-    if (const std::int64_t whole = n / 4 * 4; whole > 0) {
-      loops_.codes[rule_][store_](x, whole, scale, out_);
-      out_ += whole / 4;
+    if (const std::int64_t whole = n / per_byte_ * per_byte_; whole > 0) {
+      if (store_ == kB3)
+        pack(x, whole, scale);
+      else
+        loops_.codes[rule_][store_](x, whole, scale, out_);
+      out_ += whole / per_byte_;
       x += whole * elem_bytes_;
       n -= whole;
     }
@@ -51,7 +55,17 @@ class RowWriter {
   void keep(const std::byte* x, std::int64_t n, float scale) {
     loops_.codes[rule_][kI8](x, n, scale, codes_ + kept_);
     kept_ += n;
-    if (kept_ == 4) flush();
+    if (kept_ == per_byte_) flush();
+  }
+  // Whole bytes by way of int8, a few at a time.
+  void pack(const std::byte* x, std::int64_t n, float scale) {
+    constexpr std::int64_t kChunk = 320;
+    std::int8_t codes[kChunk];
+    for (std::int64_t at = 0; at < n; at += kChunk) {
+      const std::int64_t part = std::min(kChunk, n - at);
+      loops_.codes[rule_][kI8](x + at * elem_bytes_, part, scale, codes);
+      pack_row(static_cast<Format>(store_), codes, part, out_ + at / per_byte_);
+    }
   }
   void flush() {
     pack_row(static_cast<Format>(store_), codes_, kept_, out_++);
@@ -61,8 +75,9 @@ class RowWriter {
   const SourceLoops& loops_;
   std::int64_t elem_bytes_;
   int rule_, store_;
+  std::int64_t per_byte_;
   std::uint8_t* out_;
-  std::int8_t codes_[4] = {};
+  std::int8_t codes_[5] = {};
   std::int64_t kept_ = 0;
 };
 

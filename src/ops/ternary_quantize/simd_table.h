@@ -7,14 +7,14 @@
 namespace tern::ternary_quantize {
 
 enum Rule : int { kAbsmean, kAbsmax, kMse, kInt2, kRules };  // in the order of tern::Scheme
-enum Store : int { kI2, kS2, kI8, kStores };                 // in the order of tern::Format
+enum Store : int { kI2, kS2, kI8, kB3, kStores };            // in the order of tern::Format
 enum Source : int { kF32, kF64, kF16, kBf16, kSources };     // in the order of tern::DType
 
 // The loops over elements of one type, of any alignment.
 struct SourceLoops {
   // Whole equal ranges, one after the other, each with its own scale. `codes` advances by the bytes of a range, whose
-  // length is a multiple of 4 unless count is 1 or the store is i8. Null where a rule does not go with a store.
-  // Returns the first range that holds a non-finite value (everything after it is unwritten), or -1.
+  // length is a multiple of 4 unless count is 1 or the store is i8. Null where a rule does not go with a store,
+  // and for b3, which the driver packs from i8. Returns the first range that holds a non-finite value (everything after it is unwritten), or -1.
   std::int64_t (*ranges[kRules][kStores])(const void* x, std::int64_t count, std::int64_t len, float* scales,
                                           void* codes);
   std::int64_t max_len;  // the longest range the above take; 0: none

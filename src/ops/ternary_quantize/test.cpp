@@ -63,10 +63,10 @@ TEST(Quantize, EveryThreadCountGivesTheSameBits) {
     const struct {
       std::int64_t rows, k;
       Granularity g;
-    } cases[] = {{1, 300'001, Granularity::tensor()},     {3, 100'003, Granularity::tensor()},
-                 {2, 150'000, Granularity::row()},        {600, 512, Granularity::row()},
-                 {3, 100'001, Granularity::group(127)},   {64, 4096, Granularity::group(128)},
-                 {2, 200'002, Granularity::group(70'001)}};
+    } cases[] = {{1, 300'001, Granularity::tensor()},      {3, 100'003, Granularity::tensor()},
+                 {2, 150'000, Granularity::row()},         {600, 512, Granularity::row()},
+                 {3, 100'001, Granularity::group(127)},    {64, 4096, Granularity::group(128)},
+                 {2, 200'002, Granularity::group(70'001)}, {2, 200'003, Granularity::group(70'000)}};
     for (const auto& c : cases) {
       const Problem p{.rows = c.rows, .k = c.k, .scheme = scheme, .granularity = c.g, .format = format};
       expect_equal(p, weights(p, c.g.kind == Granularity::Kind::tensor ? Pattern::order : Pattern::gaussian, random),
