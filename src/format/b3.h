@@ -30,6 +30,15 @@ constexpr int read(std::uint8_t byte, int j) {
   return static_cast<int>(q * 3 >> 8) - 1;
 }
 
+// The five codes of every byte.
+inline constexpr auto kCodes = [] {
+  std::array<std::array<std::int8_t, 5>, 256> codes{};
+  for (unsigned byte = 0; byte < 256; ++byte)
+    for (unsigned j = 0; j < 5; ++j)
+      codes[byte][j] = static_cast<std::int8_t>(read(static_cast<std::uint8_t>(byte), static_cast<int>(j)));
+  return codes;
+}();
+
 inline constexpr std::uint8_t kPadding = 0x80;
 
 static_assert(pack({-1, -1, -1, -1, -1}) == 0 && pack({1, 1, 1, 1, 1}) == 255);

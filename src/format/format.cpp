@@ -1,6 +1,8 @@
 // Reading, writing and checking rows of codes, one code at a time: the slow truth that kernels are compared with.
 #include "format/format.h"
 
+#include <cstring>
+
 #include "format/b3.h"
 #include "format/i2.h"
 #include "format/s2.h"
@@ -27,6 +29,15 @@ int read_code(Format format, const std::uint8_t* row, std::int64_t index) {
     case Format::b3: return b3::read(row[index / 5], static_cast<int>(index % 5));
   }
   return 0;
+}
+
+void read_codes(Format format, const std::uint8_t* row, std::int64_t first, std::int64_t n, std::int8_t* codes) {
+  std::int64_t i = 0;
+  if (format == Format::b3) {  // whole bytes; read_code() reads the codes before and behind them
+    for (; i < n && (first + i) % 5 != 0; ++i) codes[i] = static_cast<std::int8_t>(read_code(format, row, first + i));
+    for (; i + 5 <= n; i += 5) std::memcpy(codes + i, b3::kCodes[row[(first + i) / 5]].data(), 5);
+  }
+  for (; i < n; ++i) codes[i] = static_cast<std::int8_t>(read_code(format, row, first + i));
 }
 
 void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint8_t* row) {

@@ -47,6 +47,9 @@ constexpr DType code_dtype(Format format) { return format == Format::i8 ? DType:
 // every code of a b3 byte that no trits give.
 int read_code(Format format, const std::uint8_t* row, std::int64_t index);
 
+// Codes first .. first + n - 1 of a row as int8, as read_code() has them.
+void read_codes(Format format, const std::uint8_t* row, std::int64_t first, std::int64_t n, std::int8_t* codes);
+
 // Writes a row of k codes from int8, padding included. The codes must be valid.
 void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint8_t* row);
 

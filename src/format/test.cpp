@@ -90,6 +90,22 @@ TEST(Rows, PackAndReadEveryShortLength) {
     }
 }
 
+TEST(Rows, ReadCodesFromEveryPlaceToEveryPlace) {
+  constexpr std::int64_t kElems = 17;
+  std::vector<std::uint8_t> row(kElems);
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<std::uint8_t>(41 * i + 1);  // 1: no b3 byte
+  for (const Format format : {Format::i2, Format::s2, Format::i8, Format::b3})
+    for (std::int64_t first = 0; first <= kElems; ++first)
+      for (std::int64_t n = 0; first + n <= kElems; ++n) {
+        std::vector<std::int8_t> codes(static_cast<std::size_t>(n + 1), 99);
+        read_codes(format, row.data(), first, n, codes.data());
+        for (std::int64_t i = 0; i < n; ++i)
+          EXPECT_EQ(codes[static_cast<std::size_t>(i)], read_code(format, row.data(), first + i))
+              << name(format) << ' ' << first << ' ' << i;
+        EXPECT_EQ(codes.back(), 99);
+      }
+}
+
 TEST(Rows, EveryPlaceOfAnInvalidCodeIsFound) {
   for (std::int64_t k = 1; k <= 13; ++k)
     for (std::int64_t bad = 0; bad < k; ++bad) {

@@ -105,8 +105,7 @@ class Driver {
     const std::uint8_t* packed_row = p_.codes + row * p_.codes_stride;
     for (std::int64_t at = begin; at < end; at += kChunk) {
       const std::int64_t n = std::min(kChunk, end - at);
-      for (std::int64_t i = 0; i < n; ++i)
-        codes[i] = static_cast<std::int8_t>(read_code(p_.problem.format, packed_row, at + i));
+      read_codes(p_.problem.format, packed_row, at, n, codes);
       if (!ranges_[kI8](codes, 1, n, scales_from(row, range), min_code_, false, y_at(row, at))) invalid_.store(true);
     }
   }
