@@ -1,6 +1,9 @@
 # What a build for another processor uses instead of this machine's libraries, which it cannot link: headers of fmt and
 # spdlog, and GoogleTest from its sources.
 function(tern_headers_only name header package)
+  if(TARGET ${name}::${name})  # an outer project's
+    return()
+  endif()
   find_path(TERN_${name}_INCLUDE ${header})
   tern_require(TERN_${name}_INCLUDE "${header}" ${package})
   add_library(${name}::${name} INTERFACE IMPORTED GLOBAL)
@@ -12,7 +15,7 @@ tern_headers_only(fmt fmt/core.h libfmt-dev FMT_HEADER_ONLY)
 if(TERN_BUILD_CLI)
   tern_headers_only(spdlog spdlog/spdlog.h libspdlog-dev SPDLOG_FMT_EXTERNAL)
 endif()
-if(TERN_BUILD_TESTS)
+if(TERN_BUILD_TESTS AND NOT TARGET GTest::gtest_main)
   find_path(TERN_GTEST_SOURCE googletest/src/gtest-all.cc PATHS /usr/src/googletest)
   tern_require(TERN_GTEST_SOURCE "The source of GoogleTest" libgtest-dev)
   set(BUILD_GMOCK OFF)
