@@ -16,10 +16,11 @@ struct SchemeFormat {
   Scheme scheme;
   Format format;
 };
-inline constexpr SchemeFormat kPairs[] = {{Scheme::absmean, Format::i2}, {Scheme::absmean, Format::i8},
-                                          {Scheme::absmax, Format::i2},  {Scheme::absmax, Format::i8},
-                                          {Scheme::mse, Format::i2},     {Scheme::mse, Format::i8},
-                                          {Scheme::int2, Format::s2},    {Scheme::int2, Format::i8}};
+inline constexpr SchemeFormat kPairs[] = {
+    {Scheme::absmean, Format::i2}, {Scheme::absmean, Format::i8}, {Scheme::absmax, Format::i2},
+    {Scheme::absmax, Format::i8},  {Scheme::mse, Format::i2},     {Scheme::mse, Format::i8},
+    {Scheme::int2, Format::s2},    {Scheme::int2, Format::i8},    {Scheme::absmean, Format::b3},
+    {Scheme::absmax, Format::b3},  {Scheme::mse, Format::b3}};
 
 // The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have.
 inline std::vector<NamedKernel> all_quantize_kernels(Format format) {

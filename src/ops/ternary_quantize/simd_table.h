@@ -14,7 +14,8 @@ enum Source : int { kF32, kF64, kF16, kBf16, kSources };     // in the order of 
 struct SourceLoops {
   // Whole equal ranges, one after the other, each with its own scale. `codes` advances by the bytes of a range, whose
   // length is a multiple of 4 unless count is 1 or the store is i8. Null where a rule does not go with a store,
-  // and for b3, which the driver packs from i8. Returns the first range that holds a non-finite value (everything after it is unwritten), or -1.
+  // and for b3, which the driver packs from i8. Returns the first range that holds a non-finite value (everything after
+  // it is unwritten), or -1.
   std::int64_t (*ranges[kRules][kStores])(const void* x, std::int64_t count, std::int64_t len, float* scales,
                                           void* codes);
   std::int64_t max_len;  // the longest range the above take; 0: none
