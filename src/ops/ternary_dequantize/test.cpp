@@ -136,24 +136,25 @@ TEST(Dequantize, StreamedIsTheSameAsStored) {
   Random random(5);
   for (const auto [scheme, format] : kPairs)
     for (const DType dtype : kDtypes)
-      for (const auto& [rows, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 2047}, {3, 1024}, {2, 5120}}) {
-        const Input in = make_input({.rows = rows,
-                                     .k = k,
-                                     .dtype = dtype,
-                                     .scheme = scheme,
-                                     .granularity = Granularity::row(),
-                                     .format = format},
-                                    random);
-        const auto want = run(test::reference_kernel(kOp, format), in);
-        for (const NamedKernel& kernel : all_kernels(format)) {
-          const auto& table = *static_cast<const ternary_dequantize::SimdTable*>(kernel.entry.table);
-          alignas(64) static std::byte y[2 * 5120 * sizeof(double)];
-          std::memset(y, 0xEE, sizeof y);
-          EXPECT_TRUE(table.ranges[static_cast<int>(dtype)][static_cast<int>(format)](
-              in.codes.data(), rows, k, in.scales.data(), code_range(scheme).min, true, y));
-          ASSERT_EQ(std::memcmp(y, want.y.data(), want.y.size()), 0) << kernel.name << ' ' << name(dtype) << ' ' << k;
+      if (format != Format::b3)  // has no loop of its own
+        for (const auto& [rows, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 2047}, {3, 1024}, {2, 5120}}) {
+          const Input in = make_input({.rows = rows,
+                                       .k = k,
+                                       .dtype = dtype,
+                                       .scheme = scheme,
+                                       .granularity = Granularity::row(),
+                                       .format = format},
+                                      random);
+          const auto want = run(test::reference_kernel(kOp, format), in);
+          for (const NamedKernel& kernel : all_kernels(format)) {
+            const auto& table = *static_cast<const ternary_dequantize::SimdTable*>(kernel.entry.table);
+            alignas(64) static std::byte y[2 * 5120 * sizeof(double)];
+            std::memset(y, 0xEE, sizeof y);
+            EXPECT_TRUE(table.ranges[static_cast<int>(dtype)][static_cast<int>(format)](
+                in.codes.data(), rows, k, in.scales.data(), code_range(scheme).min, true, y));
+            ASSERT_EQ(std::memcmp(y, want.y.data(), want.y.size()), 0) << kernel.name << ' ' << name(dtype) << ' ' << k;
+          }
         }
-      }
 }
 
 TEST(Dequantize, ValuesAreCodeTimesScale) {
