@@ -66,14 +66,23 @@ for part in "${parts[@]}"; do
     quantize)
       bench quantize ternary_quantize --scheme absmax --granularity group:128 --threads "$counts"
       bench quantize ternary_quantize --scheme absmean --granularity row --threads "$counts"
+      bench quantize ternary_quantize --dtype bf16 --scheme absmean --granularity row --threads "1,$cores"
       bench quantize ternary_dequantize --granularity group:128 --threads "$counts"
+      for isa in x86_avx512 x86_avx2; do
+        bench quantize activation_quantize --shape 1x2560 --warm --threads 1 --kernel activation_quantize.i8.$isa
+      done
       ;;
-    linear) bench linear linear --model bitnet-2b --threads "$counts" ;;
+    linear)
+      for format in i2 b3; do bench linear linear --model bitnet-2b --format $format --threads "$counts"; done
+      for shape in 13824x2560 4096x14336 55296x5120; do  # packed to 8 MB and more
+        for format in i2 b3; do bench linear linear --shape $shape --format $format --threads "$counts"; done
+      done
+      ;;
     gemm)
       for shape in 2560x2560 13824x2560 2560x6912; do
         for m in 8 128 512; do
-          for isa in x86_avx512vnni x86_avx_vnni x86_avx2; do
-            bench gemm linear --shape $shape --m $m --warm --threads "1,$cores" --kernel linear.i2.$isa
+          for isa in i2.x86_amx_int8 b3.x86_amx_int8 i2.x86_avx512vnni i2.x86_avx2; do
+            bench gemm linear --shape $shape --m $m --warm --format ${isa%%.*} --threads "1,$cores" --kernel linear.$isa
           done
         done
       done

@@ -30,7 +30,7 @@ enum class Capability : std::uint8_t {
   sm_90a,  // exactly 9.0: wgmma and setmaxnreg exist nowhere else
   sm_100,
   sm_120,
-  x86_avx512vbmi,
+  x86_avx512vbmi,  // VBMI, and VNNI
 };
 inline constexpr int kCapabilityCount = 16;
 

@@ -69,7 +69,7 @@ Capabilities detect_cpu_capabilities() {
       avx2 && os_avx512 && bit(l7.ebx, 16) && bit(l7.ebx, 17) && bit(l7.ebx, 30) && bit(l7.ebx, 31);  // F DQ BW VL
   if (avx512) set.add(Capability::x86_avx512);
   if (avx512 && bit(l7.ecx, 11)) set.add(Capability::x86_avx512vnni);
-  if (avx512 && bit(l7.ecx, 1)) set.add(Capability::x86_avx512vbmi);
+  if (avx512 && bit(l7.ecx, 11) && bit(l7.ecx, 1)) set.add(Capability::x86_avx512vbmi);
   if (avx512 && os_tiles && bit(l7.edx, 24) && bit(l7.edx, 25) && tiles_permitted()) set.add(Capability::x86_amx_int8);
   return set;
 }

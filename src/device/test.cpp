@@ -48,7 +48,8 @@ TEST(Devices, CapabilitiesAgreeWithTheCompilersOwnCheck) {
   EXPECT_EQ(c.has(Capability::x86_avx2), __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
   EXPECT_EQ(c.has(Capability::x86_avx512), __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
   EXPECT_EQ(c.has(Capability::x86_avx512vnni), __builtin_cpu_supports("avx512vnni") != 0);
-  EXPECT_EQ(c.has(Capability::x86_avx512vbmi), __builtin_cpu_supports("avx512vbmi") != 0);
+  EXPECT_EQ(c.has(Capability::x86_avx512vbmi),
+            __builtin_cpu_supports("avx512vbmi") != 0 && __builtin_cpu_supports("avx512vnni") != 0);
 }
 #elif defined(__aarch64__)
 TEST(Devices, CapabilitiesAgreeWithTheProcessorsOwnRegisters) {

@@ -7,7 +7,12 @@ namespace tern::lab {
 namespace {
 
 Linear::Problem problem(const BenchRequest& request, DType x, std::int64_t k, std::vector<Linear::Matrix> matrices) {
-  return {.m_max = request.m.value_or(1), .k = k, .x_dtype = x, .math = request.math, .matrices = std::move(matrices)};
+  return {.m_max = request.m.value_or(1),
+          .k = k,
+          .x_dtype = x,
+          .math = request.math,
+          .format = request.format.value_or(Format::i2),
+          .matrices = std::move(matrices)};
 }
 
 ModelCase bitnet_2b(const BenchRequest& request, DType x) {

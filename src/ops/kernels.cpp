@@ -25,9 +25,8 @@ constexpr auto kAvx2 = Capabilities::of(Capability::x86_avx2);
 constexpr auto kAvxVnni = Capabilities::of(Capability::x86_avx2, Capability::x86_avx_vnni);
 constexpr auto kAvx512 = Capabilities::of(Capability::x86_avx512);
 constexpr auto kAvx512Vnni = Capabilities::of(Capability::x86_avx512, Capability::x86_avx512vnni);
-constexpr auto kAvx512Vbmi = Capabilities::of(Capability::x86_avx512vnni, Capability::x86_avx512vbmi);
-constexpr auto kAmxInt8 =
-    Capabilities::of(Capability::x86_avx512vnni, Capability::x86_avx512vbmi, Capability::x86_amx_int8);
+constexpr auto kAvx512Vbmi = Capabilities::of(Capability::x86_avx512vbmi);
+constexpr auto kAmxInt8 = Capabilities::of(Capability::x86_avx512vbmi, Capability::x86_amx_int8);
 constexpr auto kNeon = Capabilities::of(Capability::arm_neon);
 constexpr auto kDotprod = Capabilities::of(Capability::arm_neon, Capability::arm_dotprod);
 constexpr auto kI8mm = Capabilities::of(Capability::arm_neon, Capability::arm_dotprod, Capability::arm_i8mm);
