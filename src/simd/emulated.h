@@ -7,8 +7,13 @@
 
 #include "simd/half.h"
 
-// The compiler stops inlining in a file of many loops; a word that is called passes its vectors through memory.
+// The compiler stops inlining in a file of many loops; a word that is called passes its vectors through memory. Tests
+// and sanitizers do without: they would be minutes in the compiler.
+#if defined(TERN_WORDS_ARE_CALLED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TERN_INLINE
+#else
 #define TERN_INLINE [[gnu::always_inline]]
+#endif
 
 namespace tern::simd {
 namespace {
