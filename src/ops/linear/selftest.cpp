@@ -26,7 +26,7 @@ Result<Input> random_input(const Context& context, Random& random, Format format
   constexpr std::int64_t kSizes[] = {1, 2, 3, 7, 31, 33, 64, 65, 128, 200, 700, 2048, 2560, 4160};
   Input in;
   Linear::Problem& p = in.problem;
-  p = {.m_max = 1 + random.below(40), .k = kSizes[random.below(14)], .format = format};
+  p = {.m_max = 1 + random.below(random.below(8) == 0 ? 40 : 9), .k = kSizes[random.below(14)], .format = format};
   if (!exact) p.math = random.below(2) == 0 ? LinearMath::w2a8 : LinearMath::w2_float;
   p.x_dtype = p.math == LinearMath::w2_float || random.below(3) == 0 ? DType::f32 : DType::i8;
   const Granularity group = Granularity::group(1 + random.below(200));

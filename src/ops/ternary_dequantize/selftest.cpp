@@ -25,7 +25,7 @@ Input random_input(Random& random, DType dtype, Scheme scheme, Format format) {
   Input in;
   auto& p = in.problem;
   p = {.rows = 1 + random.below(6), .k = kSizes[random.below(16)], .dtype = dtype, .scheme = scheme};
-  if (random.below(20) == 0) p.k = 2'000'000 + random.below(1000);  // threads, and stores that bypass the cache
+  if (random.below(60) == 0) p.k = 2'000'000 + random.below(1000);  // threads, and stores that bypass the cache
   const std::int64_t kind = random.below(4);
   p.granularity = kind == 0   ? Granularity::tensor()
                   : kind == 1 ? Granularity::row()

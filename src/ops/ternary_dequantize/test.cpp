@@ -115,7 +115,7 @@ TEST(Dequantize, LargeOutputsAndThreads) {
     for (const auto& [rows, k, g] :
          {std::tuple<std::int64_t, std::int64_t, Granularity>{1, 9'000'001, Granularity::tensor()},  // past the cache
           {2048, 4104, Granularity::group(128)},
-          {2048, 4104, Granularity::group(513)},
+          {512, 4104, Granularity::group(513)},
           {3, 70'001, Granularity::row()},
           {2, 200'003, Granularity::group(100'001)}}) {
       Input in = make_input({.rows = rows, .k = k, .scheme = scheme, .granularity = g, .format = format}, random);
