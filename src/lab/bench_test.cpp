@@ -234,6 +234,7 @@ TEST(BenchLinear, AKernelIsComparedWithItsOwnInstructions) {
   EXPECT_EQ(int8_limit("linear.i2.x86_avx2"), Limit::int8_peak);
   EXPECT_EQ(int8_limit("linear.i2.x86_avx_vnni"), Limit::vnni_peak);
   EXPECT_EQ(int8_limit("linear.i2.x86_avx512vnni"), Limit::vnni_peak);
+  EXPECT_EQ(int8_limit("linear.b3.x86_avx512vbmi"), Limit::vnni_peak);
   EXPECT_EQ(int8_limit("linear.i2.x86_amx_int8"), Limit::amx_peak);
 }
 

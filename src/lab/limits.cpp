@@ -25,8 +25,9 @@ std::string_view name(Limit limit) {
 }
 
 Limit int8_limit(std::string_view kernel) {
-  if (kernel.find("amx") != kernel.npos) return Limit::amx_peak;
-  return kernel.find("vnni") != kernel.npos ? Limit::vnni_peak : Limit::int8_peak;
+  const auto has = [&](std::string_view word) { return kernel.find(word) != kernel.npos; };
+  if (has("amx")) return Limit::amx_peak;
+  return has("vnni") || has("vbmi") ? Limit::vnni_peak : Limit::int8_peak;
 }
 
 namespace {
