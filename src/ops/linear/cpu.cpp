@@ -372,26 +372,31 @@ class Driver {
     double* totals = b.scratch.totals;
     auto* sums = reinterpret_cast<float*>(b.scratch.sums);
     std::fill_n(totals, b.tokens * kBlockRows, 0.0);
-    const auto add = [&](std::int64_t g, auto sum_of) {
+    const auto add = [&](std::int64_t g, auto sums_of) {
       const float* scales = b.matrix.weights->scales + g * b.matrix.weights->scale_stride + b.row;
-      for (std::int64_t t = 0; t < b.tokens; ++t)
+      for (std::int64_t t = 0; t < b.tokens; ++t) {
+        const auto sum_of = sums_of(t);
+        double* to = totals + t * kBlockRows;
         for (std::int64_t r = 0; r < rows; ++r) {
-          const float sum = sum_of(t, r);
-          totals[t * kBlockRows + r] += static_cast<double>(grouped ? sum * scales[r] : sum);
+          const float sum = sum_of(r);
+          to[r] += static_cast<double>(grouped ? sum * scales[r] : sum);
         }
+      }
     };
     for (std::int64_t g = 0; g < segments; ++g) {
       if (!floats_) {
         integer_sums(b, g);
-        add(g, [&](std::int64_t t, std::int64_t r) {
-          return static_cast<float>(take_off(b.scratch.sums[t * kBlockRows + r], x_sum(b, t, g)));
+        add(g, [&](std::int64_t t) {
+          return [of = b.scratch.sums + t * kBlockRows, less = x_sum(b, t, g)](std::int64_t r) {
+            return static_cast<float>(take_off(of[r], less));
+          };
         });
         continue;
       }
       const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / b.tile.line_columns;
       for (std::int64_t from = 0; from < lines; from += most) {
         float_sums(b, g, from, std::min(most, lines - from), sums);
-        add(g, [&](std::int64_t t, std::int64_t r) { return sums[t * kBlockRows + r]; });
+        add(g, [&](std::int64_t t) { return [of = sums + t * kBlockRows](std::int64_t r) { return of[r]; }; });
       }
     }
     for (std::int64_t t = 0; t < b.tokens; ++t) {

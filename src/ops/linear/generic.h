@@ -292,7 +292,9 @@ struct Tiles {
   }
   template <class Body>
   static void each_column(Body body) {
-    [&]<int... kColumn>(Sequence<kColumn...>) { (body.template operator()<kColumn>(), ...); }
+    [&]<int... kColumn>(Sequence<kColumn...>) __attribute__((always_inline)) {
+      (body.template operator()<kColumn>(), ...);
+    }
     (typename Planes::Columns());
   }
 
@@ -300,7 +302,7 @@ struct Tiles {
     for (std::int64_t line = 0; line < lines; ++line, w += kLineBytes, trits += kLineColumns * kTileRows)
       for (int p = 0; p < kVectors; ++p) {
         const typename Planes::Line v = Planes::line(S::load_bytes(w + p * static_cast<int>(S::kBytes)));
-        each_column([&]<int kColumn>() {
+        each_column([&]<int kColumn>() __attribute__((always_inline)) {
           S::store(trits + kColumn * kTileRows + p * static_cast<int>(S::kF), Planes::template trits<kColumn>(v));
         });
       }
@@ -321,8 +323,10 @@ struct Tiles {
       float_decoded<kTilesNow, kTokens>(trits, p.lines, {p.x.x + t * p.x.stride, p.x.stride}, p.sums + t * p.ld, p.ld);
     });
   }
+  // Not inlined: beside each other the panels spill their sums.
   template <int kTilesNow, int kTokens>
-  static void float_decoded(const float* trits, std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld) {
+  [[gnu::noinline]] static void float_decoded(const float* trits, std::int64_t lines, Tokens<float> x, float* sums,
+                                              std::int64_t ld) {
     constexpr int kRows = kTilesNow * kVectors;
     const std::int64_t columns = lines * kLineColumns;
     F part[kTokens][kRows];
