@@ -31,7 +31,8 @@ def forced_problems(command, runs):
     for name, does in sorted(runs.items()):
         if not name.startswith("linear."):
             continue
-        status, explained = answer(command, "explain", "linear", "--shape", "64x64", force=name)
+        problem = ("--shape", "64x64", "--format", name.split(".")[1])
+        status, explained = answer(command, "explain", "linear", *problem, force=name)
         took = status == 0 and explained["chosen"] == name and explained["chosen_because"] == "TERN_FORCE_KERNEL"
         if does and not took:
             yield f"TERN_FORCE_KERNEL={name} was not obeyed"
