@@ -62,9 +62,7 @@ struct B3Planes {
   }
   template <int kPlane>
   static U scaled(Line v) {
-    if constexpr (!kScaled)
-      return codes<kPlane>(v);
-    else if constexpr (kPlane < 3)
+    if constexpr (kScaled && kPlane < 3)
       return S::differing(v.a, v.b, 3 << (6 - 2 * kPlane));
     else
       return codes<kPlane>(v);
