@@ -150,7 +150,8 @@ static void product(const tern_context* context, const tern_quantized* quantized
   size_t bytes = 0;
   CHECK(tern_packed_weights_create_from_quantized(context, quantized, NULL, 0, &packed) == TERN_OK);
   CHECK(tern_packed_weights_get_info(packed, &info) == TERN_OK && info->n == kRows && info->k == kColumns);
-  CHECK(tern_packed_weights_bytes(kRows, kColumns, info->granularity, info->format, &bytes) == TERN_OK && bytes == info->bytes);
+  CHECK(tern_packed_weights_bytes(kRows, kColumns, info->granularity, info->format, &bytes) == TERN_OK &&
+        bytes == info->bytes);
   CHECK(tern_context_stream(context, &stream) == TERN_OK);
   tokens(context, stream, &args);
   matrix.n = kRows;
