@@ -68,9 +68,7 @@ for part in "${parts[@]}"; do
       bench quantize ternary_quantize --scheme absmean --granularity row --threads "$counts"
       bench quantize ternary_quantize --dtype bf16 --scheme absmean --granularity row --threads "1,$cores"
       bench quantize ternary_dequantize --granularity group:128 --threads "$counts"
-      for isa in x86_avx512 x86_avx2; do
-        bench quantize activation_quantize --shape 1x2560 --warm --threads 1 --kernel activation_quantize.i8.$isa
-      done
+      bench quantize activation_quantize --shape 1x2560 --warm --threads 1
       ;;
     linear)
       for format in i2 b3; do bench linear linear --model bitnet-2b --format $format --threads "$counts"; done

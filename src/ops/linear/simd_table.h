@@ -77,7 +77,7 @@ struct ManyTokens {
   std::uint8_t* codes = nullptr;  // scratch for what is decoded: kLineBytes a plane; as floats, four times
   Sum* sums = nullptr;
   std::int64_t ld = 0;
-  bool fresh = false;  // sums hold nothing yet; floats never do
+  bool fresh = false;  // int32 sums are set, not added to; floats always are
 };
 
 // The loops over tiles of one format. Sums go to sums[token * ld + row]. Codes are 0, 1, 2.
