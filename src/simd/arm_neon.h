@@ -103,6 +103,7 @@ struct ArmNeon {
   static F relu(F v) { return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltzq_f32(v))); }
   static I round(F v) { return vcvtnq_s32_f32(v); }
   static F mul_add(F a, F b, F c) { return vfmaq_f32(c, a, b); }
+  static constexpr bool kFused = true;  // mul_add rounds once
 
   // A sum for each byte of four rows, two rows in each half: no product waits for its neighbour to be added.
   using U = uint8x16_t;

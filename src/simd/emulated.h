@@ -177,6 +177,7 @@ struct Emulated {
   }
   // a*b + c, where a*b is exact (b is -1, 0 or 1): fused or not is the same
   static F mul_add(F a, F b, F c) { return add(mul(a, b), c); }
+  static constexpr bool kFused = false;  // mul_add rounds once
 
   // Products of codes and int8. A holds partial sums that flush() empties before kFlushSteps additions were made.
   static constexpr std::size_t kBytes = 4 * kF;

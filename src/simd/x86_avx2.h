@@ -131,6 +131,7 @@ struct X86Avx2 {
   }  // the second operand, where one is NaN or both 0
   static I round(F v) { return _mm256_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static constexpr bool kFused = true;  // mul_add rounds once
 
   using U = __m256i;
   using A = __m256i;

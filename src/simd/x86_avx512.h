@@ -122,6 +122,7 @@ struct X86Avx512 {
   }  // the second operand, where one is NaN or both 0
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static constexpr bool kFused = true;  // mul_add rounds once
 
   using U = __m512i;
   static constexpr std::size_t kBytes = 64;

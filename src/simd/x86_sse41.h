@@ -131,6 +131,7 @@ struct X86Sse41 {
   static F relu(F v) { return _mm_max_ps(_mm_setzero_ps(), v); }  // the second operand, where one is NaN or both are 0
   static I round(F v) { return _mm_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
+  static constexpr bool kFused = false;  // mul_add rounds once
 
   using U = __m128i;
   using A = __m128i;

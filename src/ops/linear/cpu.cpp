@@ -29,7 +29,8 @@ class Driver {
         exec_(exec),
         memory_(memory),
         floats_(shape.floats),
-        panels_(shape.panels) {}
+        panels_(shape.panels),
+        ld_(shape.block_rows) {}
 
   // Matrices with the same columns share the staged activations.
   Status run() {
@@ -134,17 +135,20 @@ class Driver {
     });
   }
 
-  // Many tokens are work, shared as it comes.
+  // Many tokens are work, shared as it comes: all rows with some tokens, which stay in a cache, then with the next.
   void share(std::size_t matrix, std::int64_t units, int slots) {
-    const std::int64_t rows_each = panels_ ? kMaxTiles * kTileRows : kWorkRows;
-    const std::int64_t blocks = ceil_div(units, rows_each / kTileRows);
-    WorkQueue queue(blocks, 1);
+    const std::int64_t rows_each = panels_ ? kPanelRows : kWorkRows;
+    const std::int64_t blocks = ceil_div(units, rows_each / kTileRows), tokens = block_tokens(p_.m, ld_);
+    WorkQueue queue(blocks * ceil_div(p_.m, tokens), 1);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
       if (panels_) loops_.begin(p_.m);
       for (std::int64_t i = 0, next = 0; queue.next(i, next);) {
-        Rows rows(*this, matrix, units * i / blocks, units * (i + 1) / blocks);
-        for (Piece piece; rows.next(rows_each, piece);) block(*piece.matrix, piece.row, piece.end, scratch);
+        const std::int64_t m = i / blocks * tokens, row = i % blocks;
+        Rows rows(*this, matrix, units * row / blocks, units * (row + 1) / blocks);
+        for (Piece piece; rows.next(rows_each, piece);)
+          block({*piece.matrix, piece.matrix->weights->tile, piece.row, piece.end, m, std::min(tokens, p_.m - m),
+                 scratch});
       }
       if (panels_) loops_.end();
     });
@@ -194,7 +198,7 @@ class Driver {
   void stream_rows(const Rows& all, const Scratch& scratch) {
     const int streams = loops_.streams;  // parts behind these are not asked for
     Rows parts[kMaxStreams] = {all.part(0, streams), all.part(1, streams), all.part(2, streams), all.part(3, streams)};
-    const std::int64_t most = kBlockRows / streams;
+    const std::int64_t most = ld_ / streams;
     while (true) {
       std::array<Piece, kMaxStreams> pieces;
       std::size_t count = 0;
@@ -221,7 +225,8 @@ class Driver {
     PackedTiles tiles{.streams = static_cast<int>(pieces.size()), .count = most / kTileRows};
     for (const Piece& piece : pieces)
       if (!exact(p_.math, piece.matrix->spec.granularity) || piece.matrix->weights->tile.segments == 0) {
-        for (const Piece& one : pieces) block(*one.matrix, one.row, one.end, scratch);
+        for (const Piece& one : pieces)
+          block({*one.matrix, one.matrix->weights->tile, one.row, one.end, 0, p_.m, scratch});
         return;
       }
     const auto block_of = [&](std::size_t i) {
@@ -245,17 +250,6 @@ class Driver {
     }
   }
 
-  void block(const Matrix& matrix, std::int64_t row, std::int64_t end, const Scratch& scratch) {
-    const std::int64_t step = block_tokens(p_.m);
-    for (std::int64_t m = 0; m < p_.m; m += step) {
-      const Block b{matrix, matrix.weights->tile, row, end, m, std::min(step, p_.m - m), scratch};
-      if (exact(p_.math, matrix.spec.granularity))
-        exact_block(b);
-      else
-        float_block(b);
-    }
-  }
-
   // Some rows of a matrix with some tokens.
   struct Block {
     const Matrix& matrix;
@@ -265,6 +259,13 @@ class Driver {
     Scratch scratch;
     [[nodiscard]] std::int64_t tiles() const { return ceil_div(end - row, kTileRows); }
   };
+
+  void block(const Block& b) {
+    if (exact(p_.math, b.matrix.spec.granularity))
+      exact_block(b);
+    else
+      float_block(b);
+  }
 
   // The lines of y that the block will write, on their way while it computes.
   void fetch_y(const Block& b) const {
@@ -280,13 +281,12 @@ class Driver {
   }
 
   void write_exact(const Block& b) {
-    for (std::int64_t t = 0; t < b.tokens; ++t) {
-      const std::int32_t* sums = b.scratch.sums + t * kBlockRows;
-      if (b.matrix.spec.y_dtype == DType::i32)
-        write_sums(sums, x_sum(b, t, 0), b.end - b.row, y_at(b, t));
-      else
-        t_.epilogue[out_of(b)](sums, epilogue_row(b, t));
+    if (b.matrix.spec.y_dtype != DType::i32) {
+      t_.epilogue[out_of(b)](b.scratch.sums, epilogue_block(b));
+      return;
     }
+    for (std::int64_t t = 0; t < b.tokens; ++t)
+      write_sums(b.scratch.sums + t * ld_, x_sum(b, t, 0), b.end - b.row, y_at(b, t));
   }
   static void write_sums(const std::int32_t* sums, std::int32_t x_sum, std::int64_t n, std::byte* y) {
     for (std::int64_t i = 0; i < n; ++i) {
@@ -299,8 +299,8 @@ class Driver {
     return b.tile.segments == 0 ? 0 : memory_.staged.sums[(b.m + t) * b.tile.segments + g];
   }
 
-  static void clear_sums(const Block& b) {
-    for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.sums + t * kBlockRows, b.tiles() * kTileRows, 0);
+  void clear_sums(const Block& b) const {
+    for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.sums + t * ld_, b.tiles() * kTileRows, 0);
   }
 
   // scratch.sums = the sums of codes of one segment.
@@ -325,7 +325,7 @@ class Driver {
                      .tokens = b.tokens,
                      .codes = b.scratch.codes,
                      .sums = b.scratch.sums + tile * kTileRows,
-                     .ld = kBlockRows,
+                     .ld = ld_,
                      .fresh = from == 0});
       });
   }
@@ -333,7 +333,7 @@ class Driver {
   static std::int64_t decoded_bytes(const Tile16& tile) { return tile.line_columns / kPlaneColumns * kLineBytes; }
 
   void packed(const Block& b, const PackedTiles& tiles, std::int64_t g) {
-    loops_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, g, 0), kBlockRows);
+    loops_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, g, 0), ld_);
   }
   // Adds the sums of a segment for the block's tiles from one on.
   void packed_tiles(const Block& b, std::int64_t first, std::int64_t g) {
@@ -371,12 +371,12 @@ class Driver {
     const std::int64_t rows = b.end - b.row, segments = b.tile.segments;
     double* totals = b.scratch.totals;
     auto* sums = reinterpret_cast<float*>(b.scratch.sums);
-    std::fill_n(totals, b.tokens * kBlockRows, 0.0);
+    std::fill_n(totals, b.tokens * ld_, 0.0);
     const auto add = [&](std::int64_t g, auto sums_of) {
       const float* scales = b.matrix.weights->scales + g * b.matrix.weights->scale_stride + b.row;
       for (std::int64_t t = 0; t < b.tokens; ++t) {
         const auto sum_of = sums_of(t);
-        double* to = totals + t * kBlockRows;
+        double* to = totals + t * ld_;
         for (std::int64_t r = 0; r < rows; ++r) {
           const float sum = sum_of(r);
           to[r] += static_cast<double>(grouped ? sum * scales[r] : sum);
@@ -387,7 +387,7 @@ class Driver {
       if (!floats_) {
         integer_sums(b, g);
         add(g, [&](std::int64_t t) {
-          return [of = b.scratch.sums + t * kBlockRows, less = x_sum(b, t, g)](std::int64_t r) {
+          return [of = b.scratch.sums + t * ld_, less = x_sum(b, t, g)](std::int64_t r) {
             return static_cast<float>(take_off(of[r], less));
           };
         });
@@ -396,22 +396,21 @@ class Driver {
       const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / b.tile.line_columns;
       for (std::int64_t from = 0; from < lines; from += most) {
         float_sums(b, g, from, std::min(most, lines - from), sums);
-        add(g, [&](std::int64_t t) { return [of = sums + t * kBlockRows](std::int64_t r) { return of[r]; }; });
+        add(g, [&](std::int64_t t) { return [of = sums + t * ld_](std::int64_t r) { return of[r]; }; });
       }
     }
-    for (std::int64_t t = 0; t < b.tokens; ++t) {
-      for (std::int64_t r = 0; r < rows; ++r) sums[t * kBlockRows + r] = static_cast<float>(totals[t * kBlockRows + r]);
-      EpilogueRow row = epilogue_row(b, t);
-      if (grouped) row.w_scales = nullptr;
-      t_.float_epilogue[out_of(b)](sums + t * kBlockRows, row);
-    }
+    for (std::int64_t t = 0; t < b.tokens; ++t)
+      for (std::int64_t r = 0; r < rows; ++r) sums[t * ld_ + r] = static_cast<float>(totals[t * ld_ + r]);
+    EpilogueBlock block = epilogue_block(b);
+    if (grouped) block.w_scales = nullptr;
+    t_.float_epilogue[out_of(b)](sums, block);
   }
 
   void float_sums(const Block& b, std::int64_t g, std::int64_t from, std::int64_t lines, float* sums) {
     const std::uint8_t* w = codes_at(b, g) + from * kLineBytes;
     const std::int64_t step = b.tile.tile_bytes();
     if (p_.m <= kFewTokens) {
-      loops_.float_packed[p_.m](w, step, b.tiles(), lines, staged(memory_.staged.floats, b, g, from), sums, kBlockRows);
+      loops_.float_packed[p_.m](w, step, b.tiles(), lines, staged(memory_.staged.floats, b, g, from), sums, ld_);
       return;
     }
     each_tile(b, [&](std::int64_t tile, int tiles) {
@@ -423,7 +422,7 @@ class Driver {
                          .tokens = b.tokens,
                          .codes = b.scratch.codes,
                          .sums = sums + tile * kTileRows,
-                         .ld = kBlockRows});
+                         .ld = ld_});
     });
   }
 
@@ -438,21 +437,25 @@ class Driver {
     const auto size = static_cast<std::int64_t>(size_of(b.matrix.spec.y_dtype));
     return b.matrix.y + ((b.m + t) * b.matrix.y_stride + b.row) * size;
   }
-  [[nodiscard]] EpilogueRow epilogue_row(const Block& b, std::int64_t t) const {
+  [[nodiscard]] EpilogueBlock epilogue_block(const Block& b) const {
     const Matrix& matrix = b.matrix;
     const bool tensor = matrix.spec.granularity.kind == Granularity::Kind::tensor;
     const auto size = static_cast<std::int64_t>(size_of(matrix.spec.y_dtype));
     return {.n = b.end - b.row,
-            .x_sum = floats_ ? 0 : x_sum(b, t, 0),
-            .s = floats_ ? 0 : memory_.staged.scales[b.m + t],
+            .tokens = b.tokens,
+            .ld = ld_,
+            .x_sums = floats_ || b.tile.segments == 0 ? nullptr : memory_.staged.sums + b.m * b.tile.segments,
+            .x_sums_stride = b.tile.segments,
+            .s = floats_ ? nullptr : memory_.staged.scales + b.m,
             .w_scales = matrix.weights->scales + (tensor ? 0 : b.row),
             .one_w_scale = tensor,
             .bias = matrix.bias == nullptr ? nullptr : matrix.bias + b.row,
             .squared_relu = matrix.spec.activation == Activation::squared_relu,
-            .residual = matrix.residual == nullptr
-                            ? nullptr
-                            : matrix.residual + ((b.m + t) * matrix.residual_stride + b.row) * size,
-            .y = y_at(b, t)};
+            .residual =
+                matrix.residual == nullptr ? nullptr : matrix.residual + (b.m * matrix.residual_stride + b.row) * size,
+            .y = y_at(b, 0),
+            .residual_stride = matrix.residual_stride * size,
+            .y_stride = matrix.y_stride * size};
   }
 
   const SimdTable& t_;
@@ -461,6 +464,7 @@ class Driver {
   const Exec& exec_;
   const Memory& memory_;
   bool floats_, panels_;
+  std::int64_t ld_;  // of sums: rows of a block
 };
 
 }  // namespace

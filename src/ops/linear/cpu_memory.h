@@ -11,8 +11,9 @@
 
 namespace tern::linear {
 
-inline constexpr std::int64_t kBlockRows = 128;  // the most rows whose sums are kept at a time
-inline constexpr std::int64_t kMaxTokens = 128;  // tokens of a block
+inline constexpr std::int64_t kBlockRows = 128;                    // rows whose sums are kept at a time ...
+inline constexpr std::int64_t kPanelRows = kMaxTiles * kTileRows;  // ... with panels, which may have more tokens
+inline constexpr std::int64_t kBlockSums = 128 * kBlockRows;       // the most sums of a block
 // Trits of a float mode are decoded as far as one chain goes.
 inline constexpr auto kTritsBytes = kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float));
 
@@ -20,7 +21,8 @@ struct Shape {
   std::int64_t m = 0;
   bool floats = false;  // activations stay float
   const TileLoops* loops = nullptr;
-  bool panels = false;        // activations are staged as tiles
+  bool panels = false;  // activations are staged as tiles
+  std::int64_t block_rows = kBlockRows;
   std::int64_t stride = 0;    // of staged tokens or panels, for the matrix with the most columns
   std::int64_t segments = 1;  // the most of all matrices
   bool any_float_sums = false;
@@ -48,6 +50,7 @@ Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64
                std::size_t count, MatrixAt matrix) {
   Shape s{.m = m, .floats = math == LinearMath::w2_float, .loops = format == Format::b3 ? &table.b3 : &table.i2};
   s.panels = s.loops->begin != nullptr && !s.floats && m > kFewTokens;
+  if (s.panels) s.block_rows = kPanelRows;
   for (std::size_t i = 0; i < count; ++i) {
     const Granularity& granularity = matrix(i).granularity;
     const Tile16 tile = Tile16::of(matrix(i).n, k, granularity, format);
@@ -61,7 +64,7 @@ Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64
 // What a slot works with.
 struct Scratch {
   std::uint8_t* codes = nullptr;  // of decoded tiles, as bytes or as floats
-  std::int32_t* sums = nullptr;   // [tokens][kBlockRows]; floats in float modes
+  std::int32_t* sums = nullptr;   // [tokens][block_rows]; floats in float modes
   double* totals = nullptr;       // the same, over segments
   float* clean = nullptr;         // a token without its infinities
   std::int8_t* row = nullptr;     // a token on its way to a panel
@@ -75,8 +78,8 @@ struct Staged {
 };
 
 // Whole panels, as even as they can be.
-inline std::int64_t block_tokens(std::int64_t m) {
-  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(m, kMaxTokens));
+inline std::int64_t block_tokens(std::int64_t m, std::int64_t block_rows) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(m, kBlockSums / block_rows));
   return ceil_div(ceil_div(m, blocks), kPanelTokens) * kPanelTokens;
 }
 
@@ -98,7 +101,7 @@ struct Memory {
     const auto n = static_cast<std::size_t>(slots);
     shares = ledger.book<SharedWork::Share>(n);
     codes_step = s.m > kFewTokens ? std::max(s.loops->codes_bytes, kTritsBytes) : 0;
-    sums_step = std::min(s.m, kMaxTokens) * kBlockRows;
+    sums_step = std::min(s.m * s.block_rows, kBlockSums);
     clean_step = saturate ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(k), 16)) : 0;
     row_step = s.panels ? (ceil_div(k, kPanelColumns) + 1) * kPanelColumns : 0;  // a last line may reach beyond k
     first.codes = ledger.book<std::uint8_t>(n * static_cast<std::size_t>(codes_step));

@@ -36,17 +36,20 @@ inline std::int32_t take_off(std::int32_t sum, std::int32_t x_sum) {
 }
 }  // namespace
 
-// One token's results of some neighbouring rows. Null pointers are absent steps.
-struct EpilogueRow {
-  std::int64_t n = 0;
-  std::int32_t x_sum = 0;  // taken off sums of int32: codes are one more than trits
-  float s = 0;             // divides, unless it is 0
+// Results of some neighbouring rows with some tokens. Null pointers are absent steps; strides lie between tokens.
+struct EpilogueBlock {
+  std::int64_t n = 0, tokens = 0;
+  std::int64_t ld = 0;                   // of sums
+  const std::int32_t* x_sums = nullptr;  // taken off sums of int32: codes are one more than trits
+  std::int64_t x_sums_stride = 0;
+  const float* s = nullptr;  // divides, unless it is 0
   const float* w_scales = nullptr;
   bool one_w_scale = false;
   const float* bias = nullptr;
   bool squared_relu = false;
-  const void* residual = nullptr;  // of y's type
-  void* y = nullptr;
+  const std::byte* residual = nullptr;  // of y's type
+  std::byte* y = nullptr;
+  std::int64_t residual_stride = 0, y_stride = 0;  // in bytes
 };
 
 // Streams of tiles, read side by side: memory answers several pages faster than one.
@@ -105,8 +108,8 @@ struct SimdTable {
   std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
   TileLoops i2, b3;  // b3 is empty where the list has no kernel for it
-  void (*epilogue[kOuts])(const std::int32_t* sums, const EpilogueRow& row);
-  void (*float_epilogue[kOuts])(const float* sums, const EpilogueRow& row);
+  void (*epilogue[kOuts])(const std::int32_t* sums, const EpilogueBlock& block);
+  void (*float_epilogue[kOuts])(const float* sums, const EpilogueBlock& block);
 };
 
 }  // namespace tern::linear

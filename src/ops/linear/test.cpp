@@ -2,6 +2,7 @@
 // stated bound of float64 where it does not.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <limits>
 #include <optional>
 
@@ -86,6 +87,22 @@ TEST_P(LinearOf, EveryEpilogue) {
           expect_same(c, kernels);
           if (HasFatalFailure()) return;
         }
+}
+
+// Kernels that divide by a reciprocal and corrections: every sum by scales of all sizes, and by those whose reciprocal
+// rounds worst.
+TEST_P(LinearOf, QuotientsRoundAsADivision) {
+  Random random(31);
+  const auto kernels = all_kernels();
+  Problem p{.m_max = 512, .k = 300};
+  p.matrices = {{.n = 112}};
+  LinearCase c = make_case(p, random);
+  for (std::size_t i = 0; i < c.x_scales.size(); ++i) {
+    const std::int64_t digits = i % 4 == 0 ? 0x7fffff - static_cast<std::int64_t>(i) / 4 : 1 + random.below(0x7fffff);
+    const std::int64_t exponent = i % 3 == 0 ? 127 : random.below(254);
+    c.x_scales[i] = std::bit_cast<float>(static_cast<std::uint32_t>(exponent << 23 | digits));
+  }
+  expect_same(c, kernels);
 }
 
 // The inputs on which a sum of int16 that is too narrow wraps around.
