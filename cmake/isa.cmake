@@ -51,6 +51,14 @@ tern_isa(arm_neon       "aarch64|arm64" ${arm})
 tern_isa(arm_dotprod    "aarch64|arm64" ${arm} -march=armv8.2-a+dotprod)
 tern_isa(arm_i8mm       "aarch64|arm64" ${arm} -march=armv8.2-a+dotprod+i8mm)
 
+# Kernels for GPUs: .cu files, which nvcc compiles for every architecture of cuda.cmake.
+function(tern_cuda_isa name)
+  set(TERN_ISA_NAMES ${TERN_ISA_NAMES} ${name} PARENT_SCOPE)
+  set(TERN_ISA_BUILT_${name} ${TERN_HAVE_CUDA} PARENT_SCOPE)
+endfunction()
+tern_cuda_isa(cuda_sm75)
+tern_cuda_isa(cuda_simple)
+
 # build_config.h: what kernels.inc and the rooms ask about this build.
 set(TERN_BUILT_MACROS "")
 foreach(name IN LISTS TERN_ISA_NAMES)

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "base/enum_set.h"
+#include "device/cuda.h"
 #include "device/threads.h"
+#include "ops/cuda_launch.h"
 #include "tern/device.h"
 #include "tern/plan.h"
 #include "tern/status.h"
@@ -47,10 +49,23 @@ struct KernelInfo {
   Guarantee guarantee = {};
 };
 
+// What an op tells the plan room; each op specialises it in its header.
+template <class Op>
+struct OpTraits;
+
 // Where a kernel runs: the threads it may use, and its scratch memory.
 struct Exec {
   const Threads& threads;
-  std::span<std::byte> workspace;
+  std::span<std::byte> workspace;        // of the device
+  const cuda::Launch* launch = nullptr;  // on a GPU
+};
+
+// What a .cu file gives to an op. A launcher puts its kernels on the stream, synchronizes nothing, allocates nothing, and
+// returns what the last call of the CUDA runtime returned: 0, or the cudaError_t.
+template <class Op>
+struct CudaTable {
+  std::size_t (*workspace_bytes)(const typename Op::Problem& problem);
+  int (*launch)(const typename OpTraits<Op>::Params& params, std::byte* workspace, const cuda::Launch& launch);
 };
 
 // The entry of a kernel, its table and parameter types erased; bind_kernel() gives them back.
@@ -68,10 +83,6 @@ struct Kernel {
 // Every kernel of every op, best first, the reference of each op last.
 std::span<const Kernel> kernel_list();
 
-// What an op tells the plan room; each op specialises it in its header.
-template <class Op>
-struct OpTraits;
-
 // Makes an entry of typed functions: kWorkspace(table, problem, threads) and kRun(table, params, exec).
 template <class Op, auto kWorkspace, auto kRun, class Table>
 constexpr KernelEntry bind_kernel(const Table* table) {
@@ -83,6 +94,20 @@ constexpr KernelEntry bind_kernel(const Table* table) {
       [](const void* t, const void* params, const Exec& exec) -> Status {
         return kRun(*static_cast<const Table*>(t), *static_cast<const typename OpTraits<Op>::Params*>(params), exec);
       }};
+}
+
+// The same of a .cu file's table.
+template <class Op>
+constexpr KernelEntry bind_cuda(const CudaTable<Op>* table) {
+  return {table,
+          [](const void* t, const void* problem, int /*threads*/) -> std::size_t {
+            return static_cast<const CudaTable<Op>*>(t)->workspace_bytes(
+                *static_cast<const typename Op::Problem*>(problem));
+          },
+          [](const void* t, const void* params, const Exec& exec) -> Status {
+            return cuda::launched(static_cast<const CudaTable<Op>*>(t)->launch(
+                *static_cast<const typename OpTraits<Op>::Params*>(params), exec.workspace.data(), *exec.launch));
+          }};
 }
 
 }  // namespace tern

@@ -67,6 +67,8 @@ namespace activation_quantize {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<ActivationQuantize, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<ActivationQuantize>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<ActivationQuantize, reference_workspace, reference_run>(table);
 }

@@ -48,6 +48,8 @@ namespace ternary_dequantize {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<TernaryDequantize, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<TernaryDequantize>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<TernaryDequantize, reference_workspace, reference_run>(table);
 }

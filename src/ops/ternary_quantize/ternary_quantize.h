@@ -61,6 +61,8 @@ namespace ternary_quantize {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<TernaryQuantize, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<TernaryQuantize>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<TernaryQuantize, reference_workspace, reference_run>(table);
 }

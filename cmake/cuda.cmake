@@ -1,0 +1,41 @@
+# CUDA, where a compiler is found: TERN_HAVE_CUDA, and how .cu files are compiled. The runtime is linked statically, so
+# that the same binary runs where there is no driver.
+set(TERN_CUDA AUTO CACHE STRING "Build the CUDA kernels: ON, OFF, or AUTO where nvcc 13 or newer is found")
+set(TERN_HAVE_CUDA 0)
+if(TERN_CUDA STREQUAL "OFF" OR (TERN_CUDA STREQUAL "AUTO" AND (CMAKE_CROSSCOMPILING OR TERN_SANITIZE)))
+  return()
+endif()
+
+include(CheckLanguage)
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(TERN_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
+  if(TERN_NVCC)
+    set(CMAKE_CUDA_COMPILER ${TERN_NVCC})
+  endif()
+endif()
+set(CMAKE_CUDA_ARCHITECTURES 75)  # the targets of our own files are below
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13.0)
+endif()
+if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+  set(TERN_HAVE_CUDA 1)
+elseif(TERN_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "TERN_CUDA is ON, but no CUDA 13 toolkit was found: set CUDACXX to its nvcc, or CUDA_PATH.")
+else()
+  message(STATUS "No CUDA 13 toolkit: building for CPUs only. Set CUDACXX to its nvcc, or CUDA_PATH.")
+  return()
+endif()
+
+# Machine code for Turing, Ampere and Hopper; newer GPUs compile the PTX of 8.0, older ones than 8.0 that of 7.5. The
+# numerics flags are those of flags.cmake in nvcc's words.
+add_library(tern_cuda_flags INTERFACE)
+target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:\
+-gencode;arch=compute_75,code=[compute_75$<COMMA>sm_75];\
+-gencode;arch=compute_80,code=[compute_80$<COMMA>sm_80];\
+-gencode;arch=compute_90a,code=sm_90a;\
+--fmad=false;--ftz=false;--prec-div=true;--prec-sqrt=true;--expt-relaxed-constexpr;-Xcompiler=-Wall$<COMMA>-Wextra>")
+if(TERN_WERROR)
+  target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
+endif()

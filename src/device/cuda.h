@@ -1,0 +1,82 @@
+// How to talk to GPUs: what of the CUDA runtime the rooms above use, in the words of this project. cuda.cpp calls the
+// runtime, cuda_absent.cpp answers in builds without it. Handles are the runtime's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tern/device.h"
+#include "tern/status.h"
+
+namespace tern::cuda {
+
+// The GPUs of this machine; where there are none, a note that says why.
+void add_devices(Inventory& inventory);
+// One of them as add_devices() sees it, but its sensors, if it can be used; else why not.
+Result<Device> usable_device(int index);
+
+// Makes a device current on this thread, and the one before it again.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int index);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  int before_ = -1;
+  Status status_;
+};
+
+// What a launcher returned, as a Status.
+Status launched(int code);
+
+// Streams and events of the current device.
+struct Stream;
+struct Event;
+Result<Stream*> create_stream();
+void destroy(Stream*);
+Status synchronize(Stream*);
+Status synchronize_device();
+Result<bool> capturing(Stream*);
+Result<Event*> create_event(bool timing);
+void destroy(Event*);
+Status record(Event*, Stream*);
+Status wait(Stream*, Event*);  // the stream goes on when the event has happened
+Status synchronize(Event*);
+Result<double> milliseconds(Event* from, Event* to);
+
+// Bytes between host and device, or on the device. Ordered on the stream; pageable host memory makes it synchronous.
+Status copy(void* to, const void* from, std::size_t bytes, Stream*);
+// Rows of bytes, `pitch` apart.
+Status copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t row_bytes,
+                 std::size_t rows, Stream*);
+Status fill(void* to, int byte, std::size_t bytes, Stream*);
+
+// Memory of a device that is kept for the next allocation, up to a number of bytes.
+struct Pool;
+Result<Pool*> create_pool(int device, std::size_t kept_bytes);
+void destroy(Pool*);
+Result<void*> allocate(Pool*, std::size_t bytes, Stream*);
+Status deallocate(void* data, Stream*);
+Status trim(Pool*, std::size_t kept_bytes);
+struct PoolInfo {
+  std::size_t reserved = 0, in_use = 0, reserved_peak = 0, in_use_peak = 0;
+};
+Result<PoolInfo> info(Pool*);
+Status reset_peaks(Pool*);
+
+struct MemoryBytes {
+  std::size_t free = 0, total = 0;
+};
+Result<MemoryBytes> memory_bytes();  // of the current device
+
+// Host memory that a GPU reads and writes by itself.
+Result<void*> allocate_pinned(std::size_t bytes);
+Status deallocate_pinned(void* data);
+Status pin(void* data, std::size_t bytes);
+Status unpin(void* data);
+
+}  // namespace tern::cuda

@@ -1,0 +1,104 @@
+// Words that the CUDA kernels of several ops share: elements of the four float types, quads of them, and findings. For
+// .cu files only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/cuda_launch.h"
+#include "tern/types.h"
+
+namespace tern::cuda {
+namespace {
+
+// An element type: its bits, the type its schemes compute in, and both ways between them. Widening is exact, rounding is
+// to the nearest even with denormals kept; neither is touched by --fmad or --ftz.
+struct F32 {
+  using Raw = float;
+  using Math = float;
+  static __device__ float widen(Raw v) { return v; }
+  static __device__ Raw round(float v) { return v; }
+  static __device__ float largest() { return __uint_as_float(0x7F7FFFFFU); }
+};
+struct F64 {
+  using Raw = double;
+  using Math = double;
+  static __device__ double widen(Raw v) { return v; }
+  static __device__ Raw round(double v) { return v; }
+  static __device__ double largest() { return __longlong_as_double(0x7FEFFFFFFFFFFFFFLL); }
+};
+struct Bf16 {
+  using Raw = std::uint16_t;
+  using Math = float;
+  static __device__ float widen(Raw v) { return __uint_as_float(static_cast<unsigned>(v) << 16); }
+  static __device__ Raw round(float v) {  // NaN does not come here
+    const unsigned bits = __float_as_uint(v);
+    return static_cast<Raw>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+  }
+  static __device__ float largest() { return widen(0x7F7F); }
+};
+struct F16 {
+  using Raw = std::uint16_t;
+  using Math = float;
+  static __device__ float widen(Raw v) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(v));
+    return wide;
+  }
+  static __device__ Raw round(float v) {
+    Raw half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(v));
+    return half;
+  }
+  static __device__ float largest() { return 65504.0F; }
+};
+
+// Calls f<Element>() for a float type.
+template <class F>
+int with_element(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f64: return f.template operator()<F64>();
+    case DType::f16: return f.template operator()<F16>();
+    case DType::bf16: return f.template operator()<Bf16>();
+    default: return f.template operator()<F32>();
+  }
+}
+
+__device__ inline bool finite(float v) { return (__float_as_uint(v) & 0x7FFFFFFFU) < 0x7F800000U; }
+__device__ inline bool finite(double v) {
+  return (static_cast<unsigned>(__double2hiint(v)) & 0x7FFFFFFFU) < 0x7FF00000U;
+}
+
+// NaN as +0, an infinity as the largest finite value of its sign.
+template <class E>
+__device__ typename E::Math saturated(typename E::Math v) {
+  if (finite(v)) return v;
+  if (v != v) return 0;
+  return v > 0 ? E::largest() : -E::largest();
+}
+
+// Where a kernel reports what it found.
+struct Report {
+  std::uint64_t* status;
+  std::uint64_t call;
+  __device__ void operator()(Finding kind, std::int64_t index) const {
+    atomicMin(reinterpret_cast<unsigned long long*>(status), finding(call, kind, index));
+  }
+};
+inline Report report_of(const Launch& launch) { return {launch.status, launch.call}; }
+
+// Four neighbours, which one load reads where they lie on a boundary of their size (16 bytes at most).
+template <class E>
+struct alignas(sizeof(typename E::Raw) * 4 > 16 ? 16 : sizeof(typename E::Raw) * 4) Quad {
+  typename E::Raw v[4];
+};
+template <class E>
+inline bool quads_aligned(const void* x, std::int64_t stride) {
+  return reinterpret_cast<std::uintptr_t>(x) % alignof(Quad<E>) == 0 &&
+         stride * sizeof(typename E::Raw) % alignof(Quad<E>) == 0;
+}
+
+}  // namespace
+}  // namespace tern::cuda
