@@ -35,7 +35,7 @@ target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:\
 -gencode;arch=compute_75,code=[compute_75$<COMMA>sm_75];\
 -gencode;arch=compute_80,code=[compute_80$<COMMA>sm_80];\
 -gencode;arch=compute_90a,code=sm_90a;\
---fmad=false;--ftz=false;--prec-div=true;--prec-sqrt=true;--expt-relaxed-constexpr;-Xcompiler=-Wall$<COMMA>-Wextra>")
+--fmad=false;--ftz=false;--prec-div=true;--prec-sqrt=true;--expt-relaxed-constexpr;-diag-suppress=2810$<COMMA>554;-Xcompiler=-Wall$<COMMA>-Wextra>")
 if(TERN_WERROR)
   target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()

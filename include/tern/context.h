@@ -1,15 +1,19 @@
-// A Context is one device with its threads, memory and observer. Plans are made for a Context.
+// A Context is one device with its threads or streams, its memory and its observer. Plans are made for a Context.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
 
 #include "tern/device.h"
 #include "tern/export.h"
 #include "tern/memory.h"
 #include "tern/observer.h"
 #include "tern/status.h"
+#include "tern/tensor.h"
 
 namespace tern {
 
@@ -18,25 +22,70 @@ using ParallelFor = std::function<void(int slots, const std::function<void(int s
 
 struct ContextConfig {
   int threads = 0;                              // 0: TERN_THREADS, else what the process may use
-  std::shared_ptr<MemoryResource> memory = {};  // null: host_memory()
+  std::shared_ptr<MemoryResource> memory = {};  // null: host_memory(), or a gpu_memory() of its own
   std::shared_ptr<Observer> observer = {};      // null: nobody watches
   ParallelFor parallel_for = {};                // empty: the library's own pool
+
+  // Of a GPU:
+  std::size_t pool_bytes = std::size_t{1} << 30;  // of freed memory that is kept for the next allocation
+  int streams = 4;                                // 1 to 64
+
+  bool profiling = false;  // count runs and their time, for profile()
 };
 
 namespace detail {
 struct ContextState;
 }
 
-// Where work is ordered. On a CPU work is done when run() returns.
+class Event;
+
+// Where work is ordered: what is put on one stream is done in that order, other streams go on beside it. On a CPU work is
+// done when run() returns. A handle, good for as long as its context.
 class Stream {
  public:
   Stream() = default;
 
+  TERN_API Status synchronize() const;  // waits for what lies on the stream, then status()
+  // What kernels on this stream found wrong with their data (non-finite values, invalid codes or scales) since it was last
+  // asked: the first finding of the first call. Waits for them. A finding is told once.
+  TERN_API Status status() const;
+  TERN_API Status wait(const Event& event) const;      // what is put here from now on waits for the event
+  [[nodiscard]] TERN_API void* cuda_stream() const;  // the cudaStream_t; null on a CPU
+
  private:
   friend class Context;
   friend struct detail::ContextState;
-  explicit Stream(const detail::ContextState* owner) : owner_(owner) {}
+  Stream(const detail::ContextState* owner, int lane) : owner_(owner), lane_(lane) {}
   const detail::ContextState* owner_ = nullptr;
+  int lane_ = 0;
+};
+
+// A point in the order of a stream, and its time.
+class Event {
+ public:
+  TERN_API ~Event();
+  TERN_API Event(Event&&) noexcept;
+  TERN_API Event& operator=(Event&&) noexcept;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  TERN_API Status record(const Stream& stream);
+  TERN_API Status synchronize() const;                              // waits until it has happened
+  [[nodiscard]] TERN_API Result<double> milliseconds_since(const Event& earlier) const;  // both have happened
+
+ private:
+  friend class Context;
+  friend class Stream;
+  struct Impl;
+  explicit Event(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Runs of one kernel and how long they took: on a GPU by events.
+struct KernelTime {
+  std::string kernel = {};
+  std::int64_t runs = 0;
+  double milliseconds = 0;
 };
 
 // A handle: copies share one device state. Thread-safe.
@@ -49,7 +98,26 @@ class Context {
   [[nodiscard]] TERN_API const Device& device() const;
   [[nodiscard]] TERN_API int threads() const;
   [[nodiscard]] TERN_API const std::shared_ptr<MemoryResource>& memory() const;
-  [[nodiscard]] TERN_API Stream stream() const;  // the default stream of this context
+  [[nodiscard]] TERN_API Stream stream(int index = 0) const;  // modulo the number of streams
+  [[nodiscard]] TERN_API int streams() const;                 // 1 on a CPU
+  // The caller's own cudaStream_t as a stream of this context; it must live until release() or as long as the context.
+  [[nodiscard]] TERN_API Result<Stream> wrap(void* cuda_stream) const;
+  TERN_API Status release(const Stream& wrapped) const;
+  [[nodiscard]] TERN_API Result<Event> event() const;
+  TERN_API Status synchronize() const;  // every stream; the first finding of any
+
+  // A tensor in memory of this context, and copies between any two devices, ordered on a stream: same dtype and shape,
+  // rows may be strided. Host memory that is not pinned makes a copy synchronous.
+  [[nodiscard]] TERN_API Result<Tensor> allocate(DType dtype, const Shape& shape, const char* tag = "tensor",
+                                                 std::source_location where = std::source_location::current()) const;
+  TERN_API Status copy(const TensorView& to, const ConstTensorView& from, const Stream& stream) const;
+
+  // What this context's own memory holds; total and free bytes on any device.
+  [[nodiscard]] TERN_API Result<GpuMemoryInfo> memory_info() const;
+  // Before work: enough memory free for `bytes` and a fifth more, else insufficient_memory.
+  TERN_API Status ensure_ready(std::size_t bytes) const;
+  // Since it was last asked, with profiling; waits for what is running.
+  [[nodiscard]] TERN_API Result<std::vector<KernelTime>> profile() const;
 
   [[nodiscard]] const detail::ContextState& state() const { return *state_; }
 

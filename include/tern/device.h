@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,22 @@ struct NumaNode {
   std::vector<int> cpus = {};
 };
 
+// What only a GPU has. What the driver does not tell is empty.
+struct GpuFacts {
+  int compute_major = 0, compute_minor = 0;
+  int multiprocessors = 0;
+  std::size_t l2_bytes = 0;
+  int clock_mhz = 0, memory_clock_mhz = 0;                // the highest
+  std::string driver_version = {}, runtime_version = {};  // of CUDA, as in "13.0"
+  std::string driver = {};                                // the kernel's, as in "580.159.04"
+  std::string pci_bus_id = {}, uuid = {};
+  std::optional<int> temperature_c = {};
+  std::optional<double> power_w = {}, power_limit_w = {};
+  std::optional<int> utilization_percent = {}, memory_utilization_percent = {};
+  std::optional<int> clock_now_mhz = {}, memory_clock_now_mhz = {};
+  std::optional<std::uint64_t> ecc_corrected = {}, ecc_uncorrected = {};  // errors since the driver was loaded
+};
+
 struct Device {
   DeviceId id = {};
   std::string name = {};          // "Intel(R) Xeon(R) Processor"
@@ -87,6 +104,8 @@ struct Device {
   std::size_t memory_available_bytes = 0;
   std::vector<Cache> caches = {};
   std::vector<NumaNode> numa_nodes = {};
+  std::optional<GpuFacts> gpu = {};
+  std::string unusable = {};  // why no kernel here can run on it; empty when one can
 };
 
 struct Inventory {

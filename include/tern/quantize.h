@@ -79,8 +79,9 @@ struct QuantizeOptions {
   NonFinite non_finite = NonFinite::reject;
   std::span<const float> scale = {};  // int2 only: one, or one per range; empty: computed
   Tolerance tolerance = {};
-  bool measure_quality = false;  // implied by a tolerance
+  bool measure_quality = false;  // implied by a tolerance; of tensors on the host
   Preference preference = {};
+  std::size_t device_bytes = std::size_t{256} << 20;  // of a GPU, for a tensor that lies on the host
 };
 
 // Codes, scales and what they mean, together.
@@ -102,10 +103,13 @@ struct QuantizedTensor {
   [[nodiscard]] TERN_API std::uint64_t checksum() const;   // XXH64 of the codes, then the scales
 };
 
-// Quantizes a whole tensor into memory of the context. An empty tensor is Code::empty_input.
+// Quantizes a whole tensor into memory of the context and waits for it. An empty tensor is Code::empty_input. On a GPU a
+// tensor that lies on the host goes through device_bytes of it piece by piece, copies and kernels side by side, and the
+// result lies on the host, too; by tensor it must fit at once.
 TERN_API Result<QuantizedTensor> quantize(const Context&, const ConstTensorView& x, const QuantizeOptions& = {});
 
-// The reverse, into memory of the context. Refuses a tensor that validate() refuses.
+// The reverse, into memory of the context; on a GPU, what lies on the host comes back to the host. Refuses a tensor that
+// validate() refuses.
 TERN_API Result<Tensor> dequantize(const Context&, const QuantizedTensor&, DType dtype = DType::f32);
 
 // Every shape fits, every code is one of its scheme, every scale is finite and positive; else the first that is not.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <source_location>
 #include <span>
 
 #include "tern/export.h"
@@ -13,6 +14,8 @@
 #include "tern/types.h"
 
 namespace tern {
+
+class Context;
 
 // Sizes of up to eight axes, slowest first.
 class Shape {
@@ -76,7 +79,10 @@ class Tensor {
  public:
   Tensor() = default;
   static TERN_API Result<Tensor> allocate(std::shared_ptr<MemoryResource> memory, DType dtype, const Shape& shape,
-                                          const char* tag = "tensor");
+                                          const char* tag = "tensor",
+                                          std::source_location where = std::source_location::current());
+  // A copy in memory of a context, whichever device either is on; waits until it is there.
+  [[nodiscard]] TERN_API Result<Tensor> to(const Context& context) const;
 
   TERN_API ~Tensor();
   TERN_API Tensor(Tensor&&) noexcept;

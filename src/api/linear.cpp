@@ -25,6 +25,9 @@ Result<std::size_t> PackedWeights::packed_bytes(std::int64_t n, std::int64_t k, 
 Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTensorView& codes,
                                           const ConstTensorView& scales, std::int64_t n, std::int64_t k,
                                           const Granularity& granularity, std::span<std::byte> memory, Format format) {
+  if (context.device().id.kind != DeviceKind::cpu)
+    return error(Code::unsupported, kPack, "weights are packed for CPUs, this context is on {}",
+                 name(context.device().id));
   TERN_ASSIGN(bytes, packed_weights_bytes(n, k, granularity, format));
   TERN_ASSIGN(rows, as_rows(kPack, "codes", codes, DType::u8, n, row_bytes(format, k)));
   const std::int64_t count = make_ranges(n, k, granularity).total;

@@ -2,6 +2,7 @@
 #include "tern/quantize.h"
 #include "base/errors.h"
 #include "format/format.h"
+#include "api/gpu_quantize.h"
 #include "ops/ranges.h"
 #include "plan/run_once.h"
 
@@ -30,6 +31,24 @@ Status check_tolerance(const Quality& quality, const Tolerance& limit) {
   return {};
 }
 
+// Codes and scales of the right sizes.
+Status allocate_outputs(const std::shared_ptr<MemoryResource>& memory, QuantizedTensor& q) {
+  const std::int64_t rows = q.rows(), k = q.k();
+  TERN_ASSIGN(codes, Tensor::allocate(memory, code_dtype(q.format), {rows, row_bytes(q.format, k)}, "codes"));
+  TERN_ASSIGN(scales,
+              Tensor::allocate(memory, DType::f32, scale_shape(q, make_ranges(rows, k, q.granularity)), "scales"));
+  q.codes = std::move(codes);
+  q.scales = std::move(scales);
+  return {};
+}
+
+// Scales of the caller, where the plan reads them.
+Result<Tensor> given_scales(const Context& context, std::span<const float> scales) {
+  TERN_ASSIGN(tensor, context.allocate(DType::f32, {static_cast<std::int64_t>(scales.size())}, "given scales"));
+  TERN_RETURN_IF_ERROR(context.copy(tensor.view(), {scales.data(), DType::f32, tensor.shape()}, context.stream()));
+  return tensor;
+}
+
 }  // namespace
 
 Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& x, const QuantizeOptions& options) {
@@ -52,18 +71,15 @@ Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& 
   TERN_ASSIGN(plan, TernaryQuantizePlan::select(context, problem, options.preference));
   q.kernel = plan.id().kernel;
 
-  const Ranges ranges = make_ranges(problem.rows, problem.k, q.granularity);
-  TERN_ASSIGN(codes, Tensor::allocate(context.memory(), code_dtype(q.format),
-                                      {problem.rows, row_bytes(q.format, problem.k)}, "codes"));
-  TERN_ASSIGN(scales, Tensor::allocate(context.memory(), DType::f32, scale_shape(q, ranges), "scales"));
-  q.codes = std::move(codes);
-  q.scales = std::move(scales);
-  TERN_RETURN_IF_ERROR(run_once(
-      context, plan,
-      {.x = x,
-       .codes = q.codes.view(),
-       .scales = q.scales.view(),
-       .given_scale = {options.scale.data(), DType::f32, Shape{static_cast<std::int64_t>(options.scale.size())}}}));
+  if (x.device.kind == DeviceKind::cpu && context.device().id.kind == DeviceKind::cuda) {
+    TERN_RETURN_IF_ERROR(allocate_outputs(host_memory(), q));
+    TERN_RETURN_IF_ERROR(quantize_in_pieces(context, problem, x, options, q));
+  } else {
+    TERN_RETURN_IF_ERROR(allocate_outputs(context.memory(), q));
+    TERN_ASSIGN(given, given_scales(context, options.scale));
+    TERN_RETURN_IF_ERROR(run_once(
+        context, plan, {.x = x, .codes = q.codes.view(), .scales = q.scales.view(), .given_scale = given.view()}));
+  }
   if (options.measure_quality || options.tolerance.any()) {
     TERN_ASSIGN(quality, measure_quality(context, x, q, options.non_finite));
     q.quality = quality;
@@ -73,7 +89,8 @@ Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& 
 }
 
 Result<Tensor> dequantize(const Context& context, const QuantizedTensor& q, DType dtype) {
-  TERN_RETURN_IF_ERROR(validate(q));
+  const bool on_host = q.codes.view().device.kind == DeviceKind::cpu;
+  if (on_host) TERN_RETURN_IF_ERROR(validate(q));  // kernels of a GPU look for themselves
   const TernaryDequantize::Problem problem{.rows = q.rows(),
                                            .k = q.k(),
                                            .dtype = dtype,
@@ -81,9 +98,16 @@ Result<Tensor> dequantize(const Context& context, const QuantizedTensor& q, DTyp
                                            .granularity = q.granularity,
                                            .format = q.format};
   TERN_ASSIGN(plan, TernaryDequantizePlan::select(context, problem));
-  TERN_ASSIGN(y, Tensor::allocate(context.memory(), dtype, q.shape, "dequantized"));
-  TERN_RETURN_IF_ERROR(run_once(context, plan, {.codes = q.codes.view(), .scales = q.scales.view(), .y = y.view()}));
-  return y;
+  TERN_ASSIGN(y, context.allocate(dtype, q.shape, "dequantized"));
+  if (!on_host || context.device().id.kind == DeviceKind::cpu) {
+    TERN_RETURN_IF_ERROR(run_once(context, plan, {.codes = q.codes.view(), .scales = q.scales.view(), .y = y.view()}));
+    return y;
+  }
+  TERN_ASSIGN(codes, q.codes.to(context));
+  TERN_ASSIGN(scales, q.scales.to(context));
+  TERN_RETURN_IF_ERROR(run_once(context, plan, {.codes = codes.view(), .scales = scales.view(), .y = y.view()}));
+  TERN_ASSIGN(cpu, Context::open(DeviceId{}, {.threads = 1}));
+  return y.to(cpu);
 }
 
 }  // namespace tern

@@ -88,6 +88,24 @@ Result<double> milliseconds(Event* from, Event* to) {
   return static_cast<double>(ms);
 }
 
+Result<Graph*> capture(Stream* stream, const std::function<Status()>& put) {
+  TERN_RETURN_IF_ERROR(
+      checked(cudaStreamBeginCapture(raw(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
+  Status status = put();
+  cudaGraph_t graph = nullptr;
+  Status ended = checked(cudaStreamEndCapture(raw(stream), &graph), "cudaStreamEndCapture");
+  if (status.ok()) status = std::move(ended);
+  cudaGraphExec_t ready = nullptr;
+  if (status.ok()) status = checked(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+  if (graph != nullptr) (void)cudaGraphDestroy(graph);
+  if (!status.ok()) return std::move(status).error();
+  return reinterpret_cast<Graph*>(ready);
+}
+Status replay(Graph* graph, Stream* stream) {
+  return checked(cudaGraphLaunch(reinterpret_cast<cudaGraphExec_t>(graph), raw(stream)), "cudaGraphLaunch");
+}
+void destroy(Graph* graph) { (void)cudaGraphExecDestroy(reinterpret_cast<cudaGraphExec_t>(graph)); }
+
 Status copy(void* to, const void* from, std::size_t bytes, Stream* stream) {
   if (bytes == 0) return {};
   return checked(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, raw(stream)), "cudaMemcpyAsync");
@@ -151,6 +169,13 @@ Status reset_peaks(Pool* pool) {
   return {};
 }
 
+Result<void*> allocate_plain(std::size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t code = cudaMalloc(&data, bytes);
+  return checked<void*>(code, "cudaMalloc", data);
+}
+Status deallocate_plain(void* data) { return checked(cudaFree(data), "cudaFree"); }
+
 Result<MemoryBytes> memory_bytes() {
   MemoryBytes bytes;
   TERN_RETURN_IF_ERROR(checked(cudaMemGetInfo(&bytes.free, &bytes.total), "cudaMemGetInfo"));
@@ -165,6 +190,12 @@ Result<void*> allocate_pinned(std::size_t bytes) {
 Status deallocate_pinned(void* data) { return checked(cudaFreeHost(data), "cudaFreeHost"); }
 Status pin(void* data, std::size_t bytes) {
   return checked(cudaHostRegister(data, bytes, cudaHostRegisterDefault), "cudaHostRegister");
+}
+bool pinned(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess) return attributes.type == cudaMemoryTypeHost;
+  (void)cudaGetLastError();
+  return false;
 }
 Status unpin(void* data) { return checked(cudaHostUnregister(data), "cudaHostUnregister"); }
 

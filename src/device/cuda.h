@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tern/device.h"
@@ -48,6 +49,12 @@ Status wait(Stream*, Event*);  // the stream goes on when the event has happened
 Status synchronize(Event*);
 Result<double> milliseconds(Event* from, Event* to);
 
+// Work of a stream kept as a graph: what `put` puts on it, to be run many times.
+struct Graph;
+Result<Graph*> capture(Stream*, const std::function<Status()>& put);
+Status replay(Graph*, Stream*);
+void destroy(Graph*);
+
 // Bytes between host and device, or on the device. Ordered on the stream; pageable host memory makes it synchronous.
 Status copy(void* to, const void* from, std::size_t bytes, Stream*);
 // Rows of bytes, `pitch` apart.
@@ -68,6 +75,10 @@ struct PoolInfo {
 Result<PoolInfo> info(Pool*);
 Status reset_peaks(Pool*);
 
+// Plain memory of the current device, for what lives as long as a context.
+Result<void*> allocate_plain(std::size_t bytes);
+Status deallocate_plain(void* data);
+
 struct MemoryBytes {
   std::size_t free = 0, total = 0;
 };
@@ -77,6 +88,12 @@ Result<MemoryBytes> memory_bytes();  // of the current device
 Result<void*> allocate_pinned(std::size_t bytes);
 Status deallocate_pinned(void* data);
 Status pin(void* data, std::size_t bytes);
+bool pinned(const void* data);
 Status unpin(void* data);
 
 }  // namespace tern::cuda
+
+// Makes a device current until the end of the block, or returns the error to the caller.
+#define TERN_ON_GPU(index)                          \
+  const ::tern::cuda::CurrentDevice current(index); \
+  if (!current.status().ok()) return ::tern::Error(current.status().error())

@@ -25,6 +25,9 @@ Status record(Event*, Stream*) { return absent(); }
 Status wait(Stream*, Event*) { return absent(); }
 Status synchronize(Event*) { return absent(); }
 Result<double> milliseconds(Event*, Event*) { return absent(); }
+Result<Graph*> capture(Stream*, const std::function<Status()>&) { return absent(); }
+Status replay(Graph*, Stream*) { return absent(); }
+void destroy(Graph*) {}
 Status copy(void*, const void*, std::size_t, Stream*) { return absent(); }
 Status copy_rows(void*, std::size_t, const void*, std::size_t, std::size_t, std::size_t, Stream*) { return absent(); }
 Status fill(void*, int, std::size_t, Stream*) { return absent(); }
@@ -35,10 +38,13 @@ Status deallocate(void*, Stream*) { return absent(); }
 Status trim(Pool*, std::size_t) { return absent(); }
 Result<PoolInfo> info(Pool*) { return absent(); }
 Status reset_peaks(Pool*) { return absent(); }
+Result<void*> allocate_plain(std::size_t) { return absent(); }
+Status deallocate_plain(void*) { return absent(); }
 Result<MemoryBytes> memory_bytes() { return absent(); }
 Result<void*> allocate_pinned(std::size_t) { return absent(); }
 Status deallocate_pinned(void*) { return absent(); }
 Status pin(void*, std::size_t) { return absent(); }
+bool pinned(const void*) { return false; }
 Status unpin(void*) { return absent(); }
 
 }  // namespace tern::cuda

@@ -1,4 +1,5 @@
 // Lists the devices of this machine.
+#include "device/cuda.h"
 #include "device/isa.h"
 #include "device/topology.h"
 #include "tern/device.h"
@@ -10,7 +11,7 @@ Result<Inventory> devices() {
   Device cpu = host_topology(inventory.notes);
   cpu.capabilities = detect_cpu_capabilities();
   inventory.devices.push_back(std::move(cpu));
-  inventory.notes.emplace_back("NVIDIA GPUs: this build has no CUDA");
+  cuda::add_devices(inventory);
   return inventory;
 }
 

@@ -124,6 +124,8 @@ int usable_threads() {
   return std::max(1, quota > 0 ? std::min(threads, quota) : threads);
 }
 
+std::size_t available_memory_bytes() { return meminfo_bytes("MemAvailable:"); }
+
 Device host_topology(std::vector<std::string>& notes) {
   Device device;
   device.id = {DeviceKind::cpu, 0};
@@ -131,7 +133,7 @@ Device host_topology(std::vector<std::string>& notes) {
   device.architecture = cpu_architecture();
   device.usable_threads = usable_threads();
   device.memory_total_bytes = meminfo_bytes("MemTotal:");
-  device.memory_available_bytes = meminfo_bytes("MemAvailable:");
+  device.memory_available_bytes = available_memory_bytes();
   if (!read_hwloc(device)) {
     device.sockets = 1;
     device.cores = device.hardware_threads = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));

@@ -13,6 +13,9 @@ Device host_topology(std::vector<std::string>& notes);
 // The CPU of this process, looked at once: capabilities in full, topology, memory at that time.
 const Device& host_device();
 
+// Memory of the host that is free now.
+std::size_t available_memory_bytes();
+
 // Threads this process may run at the same time: its affinity mask, and its cgroup's quota rounded up.
 int usable_threads();
 

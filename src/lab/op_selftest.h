@@ -21,6 +21,25 @@ inline std::string reference_of(const KernelDescription& kernel) {
   return kernel.op + "." + kernel.format + ".reference";
 }
 
+// Where the reference runs: a CPU.
+inline Result<Context> reference_context(const Context& context) {
+  if (context.device().id.kind == DeviceKind::cpu) return context;
+  return Context::open(DeviceId{}, {.threads = 1});
+}
+
+// Data of the host in a context's memory, and back.
+inline Result<Tensor> upload(const Context& context, const void* data, DType dtype, const Shape& shape) {
+  auto tensor = context.allocate(dtype, shape, "selftest");
+  if (!tensor.ok()) return tensor;
+  Status copied = context.copy(tensor->view(), {data, dtype, shape}, context.stream());
+  if (!copied.ok()) return std::move(copied).error();
+  return tensor;
+}
+inline Status download(const Context& context, const Tensor& tensor, void* data) {
+  Status copied = context.copy({data, tensor.dtype(), tensor.shape()}, tensor.view(), context.stream());
+  return copied.ok() ? context.stream().synchronize() : std::move(copied);
+}
+
 // One of the types the kernel takes.
 inline Result<DType> random_dtype(Random& random, const KernelDescription& kernel) {
   return parse_dtype(

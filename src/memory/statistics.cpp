@@ -9,6 +9,12 @@
 namespace tern {
 namespace {
 
+std::string place(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  file.remove_prefix(file.rfind('/') + 1);
+  return fmt::format("{}:{}", file, where.line());
+}
+
 class Statistics final : public StatisticsResource {
  public:
   explicit Statistics(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
@@ -21,7 +27,7 @@ class Statistics final : public StatisticsResource {
       return block;
     }
     if (*block == nullptr) return block;
-    live_[*block] = {request.tag, request.bytes, counts_.allocations};
+    live_[*block] = {request.tag, request.bytes, counts_.allocations, place(request.where)};
     ++counts_.allocations;
     counts_.bytes_in_use += request.bytes;
     counts_.peak_bytes = std::max(counts_.peak_bytes, counts_.bytes_in_use);
@@ -46,6 +52,7 @@ class Statistics final : public StatisticsResource {
   }
 
   [[nodiscard]] DeviceId device() const override { return upstream_->device(); }
+  Status release_unused() override { return upstream_->release_unused(); }
 
   [[nodiscard]] MemoryStatistics statistics() const override {
     const std::scoped_lock lock(mutex_);

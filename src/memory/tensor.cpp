@@ -43,14 +43,14 @@ Shape dense_strides(const Shape& shape) {
 }
 
 Result<Tensor> Tensor::allocate(std::shared_ptr<MemoryResource> memory, DType dtype, const Shape& shape,
-                                const char* tag) {
+                                const char* tag, std::source_location where) {
   TERN_ASSIGN(elements, element_count(shape));
   const auto bytes = checked_mul(elements, static_cast<std::int64_t>(size_of(dtype)));
   if (!bytes)
     return error(Code::invalid_argument, "tensor", "{} of {} has more bytes than 2^63 - 1", name(shape), name(dtype));
   Tensor tensor;
   tensor.bytes_ = static_cast<std::size_t>(*bytes);
-  TERN_ASSIGN(data, memory->allocate({.bytes = tensor.bytes_, .tag = tag}));
+  TERN_ASSIGN(data, memory->allocate({.bytes = tensor.bytes_, .tag = tag, .where = where}));
   tensor.data_ = data;
   tensor.memory_ = std::move(memory);
   tensor.dtype_ = dtype;

@@ -28,12 +28,14 @@ std::optional<std::int64_t> reach_bytes(const ConstTensorView& view) {
 }
 
 // What is wrong with any view, whatever its layout.
-Status check_view(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+Status check_view(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                   std::int64_t elements) {
+  const std::string_view op = where.op;
   if (view.dtype != dtype)
     return error(Code::invalid_argument, op, "{} is {}, the problem says {}", argument, name(view.dtype), name(dtype));
-  if (view.device.kind != DeviceKind::cpu)
-    return error(Code::invalid_argument, op, "{} lies on {}, this plan runs on the cpu", argument, name(view.device));
+  if (elements > 0 && view.device != where.device)
+    return error(Code::invalid_argument, op, "{} lies on {}, this plan runs on {}", argument, name(view.device),
+                 where.device.kind == DeviceKind::cpu ? "the cpu" : name(where.device));
   auto count = element_count(view.shape);
   if (!count.ok()) return error(Code::invalid_argument, op, "{}: {}", argument, count.error().message);
   if (*count != elements)
@@ -69,9 +71,10 @@ Status check_extent(std::string_view op, std::int64_t rows, std::int64_t k, DTyp
   return {};
 }
 
-Result<RowView> as_rows(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+Result<RowView> as_rows(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                         std::int64_t rows, std::int64_t k) {
-  TERN_RETURN_IF_ERROR(check_view(op, argument, view, dtype, rows * k));
+  TERN_RETURN_IF_ERROR(check_view(where, argument, view, dtype, rows * k));
+  const std::string_view op = where.op;
   if (rows == 0 || k == 0) return RowView{rows, k, k};
   const int rank = view.shape.rank();
   const std::int64_t last = rank == 0 ? 1 : view.shape[rank - 1];
@@ -98,24 +101,25 @@ Result<RowView> as_rows(std::string_view op, std::string_view argument, const Co
   return RowView{rows, k, stride};
 }
 
-Status check_dense(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+Status check_dense(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                    std::int64_t count) {
-  TERN_RETURN_IF_ERROR(check_view(op, argument, view, dtype, count));
+  TERN_RETURN_IF_ERROR(check_view(where, argument, view, dtype, count));
   if (count == 0) return {};
   const Shape dense = dense_strides(view.shape);
   for (int axis = 0; axis < view.shape.rank(); ++axis)
     if (view.shape[axis] > 1 && view.strides[axis] != dense[axis])
-      return error(Code::invalid_argument, op, "{} is not dense: strides {} for {}", argument, name(view.strides),
+      return error(Code::invalid_argument, where.op, "{} is not dense: strides {} for {}", argument, name(view.strides),
                    name(view.shape));
   return {};
 }
 
-Status check_scales(std::string_view op, std::string_view argument, const float* scales, std::int64_t count) {
+Status check_scales(const Where& where, std::string_view argument, const float* scales, std::int64_t count) {
+  if (where.device.kind != DeviceKind::cpu) return {};
   for (std::int64_t i = 0; i < count; ++i) {
     float scale = 0;
     std::memcpy(&scale, scales + i, sizeof scale);  // of any alignment
     if (!valid_scale(scale))
-      return error_at(i, Code::invalid_scale, op, "{}[{}] is {}; it must be finite and above 0", argument, i, scale);
+      return error_at(i, Code::invalid_scale, where.op, "{}[{}] is {}; it must be finite and above 0", argument, i, scale);
   }
   return {};
 }

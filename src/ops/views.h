@@ -9,6 +9,13 @@
 
 namespace tern {
 
+// Who checks: the op, and the device that its tensors must lie on.
+struct Where {
+  std::string_view op;
+  DeviceId device;
+  Where(std::string_view op_, DeviceId device_ = {}) : op(op_), device(device_) {}  // NOLINT(google-explicit-constructor)
+};
+
 // A view seen as rows of k contiguous elements.
 struct RowView {
   std::int64_t rows = 0;
@@ -18,15 +25,15 @@ struct RowView {
 
 // Null data, wrong dtype, wrong device, a negative size or overlap with itself are errors that name the argument.
 // Leading axes fold into rows; the last axis must be contiguous and the leading ones foldable.
-Result<RowView> as_rows(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+Result<RowView> as_rows(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                         std::int64_t rows, std::int64_t k);
 
 // A dense view of exactly `count` elements in any shape.
-Status check_dense(std::string_view op, std::string_view argument, const ConstTensorView& view, DType dtype,
+Status check_dense(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                    std::int64_t count);
 
-// Every scale finite and above 0; the first that is not is an invalid_scale.
-Status check_scales(std::string_view op, std::string_view argument, const float* scales, std::int64_t count);
+// Every scale finite and above 0; the first that is not is an invalid_scale. Those on a GPU its kernels look at.
+Status check_scales(const Where& where, std::string_view argument, const float* scales, std::int64_t count);
 
 // The bytes a view reaches, to tell whether two overlap.
 struct ByteSpan {

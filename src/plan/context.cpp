@@ -1,5 +1,7 @@
-// Opens a Context: resolves device, threads and memory.
+// Opens a Context: resolves device, threads, streams and memory; what a Context does with its memory.
 #include "tern/context.h"
+
+#include <cstring>
 
 #include "base/errors.h"
 #include "base/options.h"
@@ -7,6 +9,65 @@
 #include "plan/context_state.h"
 
 namespace tern {
+namespace {
+
+constexpr std::string_view kWhere = "context";
+constexpr int kMaxStreams = 64;
+
+// A GPU's context has threads, too: they stage what is copied.
+Result<int> threads_of(const ContextConfig& config) {
+  TERN_ASSIGN(options, read_options());
+  if (config.threads < 0 || config.threads > kMaxThreads)
+    return error(Code::invalid_argument, kWhere, "threads is {}; take 1 to {}, or 0 for all", config.threads,
+                 kMaxThreads);
+  return config.threads == 0 ? options.threads.value_or(usable_threads()) : config.threads;
+}
+
+Result<std::shared_ptr<const detail::ContextState>> open_gpu(int index, ContextConfig config) {
+  TERN_ASSIGN(threads, threads_of(config));
+  if (config.streams < 1 || config.streams > kMaxStreams)
+    return error(Code::invalid_argument, kWhere, "streams is {}; take 1 to {}", config.streams, kMaxStreams);
+  TERN_ASSIGN(device, cuda::usable_device(index));
+  TERN_ASSIGN(gpu, detail::Gpu::open(device, config.streams, config.profiling));
+  if (!config.memory) {
+    TERN_ASSIGN(memory, gpu_memory(index, config.pool_bytes));
+    config.memory = std::move(memory);
+  } else if (config.memory->device() != device.id) {
+    return error(Code::invalid_argument, kWhere, "the memory is of {}, the context of {}",
+                 name(config.memory->device()), name(device.id));
+  }
+  return std::make_shared<const detail::ContextState>(device, threads, std::move(config), std::move(gpu));
+}
+
+// A view as rows of contiguous bytes, evenly spaced.
+struct ByteRows {
+  std::size_t rows = 1, row_bytes = 0, pitch = 0;
+};
+Result<ByteRows> byte_rows(std::string_view what, const ConstTensorView& view) {
+  TERN_ASSIGN(elements, element_count(view.shape));
+  const std::size_t size = size_of(view.dtype);
+  ByteRows rows{.row_bytes = static_cast<std::size_t>(elements) * size};
+  rows.pitch = rows.row_bytes;
+  if (elements == 0) return rows;
+  if (view.data == nullptr) return error(Code::invalid_argument, "copy", "{} is null", what);
+  // Contiguous from some axis on; the axes before it are one step.
+  std::int64_t inner = 1, folded = 1, step = 0;
+  int axis = view.shape.rank() - 1;
+  for (; axis >= 0 && (view.shape[axis] == 1 || view.strides[axis] == inner); --axis) inner *= view.shape[axis];
+  for (; axis >= 0; --axis) {
+    if (view.shape[axis] == 1) continue;
+    if (folded == 1) step = view.strides[axis];
+    if (step < inner || view.strides[axis] != step * folded)
+      return error(Code::invalid_argument, "copy", "{} {} with strides {} is not a set of evenly spaced rows", what,
+                   name(view.shape), name(view.strides));
+    folded *= view.shape[axis];
+  }
+  if (folded == 1) return rows;
+  return ByteRows{static_cast<std::size_t>(folded), static_cast<std::size_t>(inner) * size,
+                  static_cast<std::size_t>(step) * size};
+}
+
+}  // namespace
 
 Result<Context> Context::open(ContextConfig config) {
   TERN_ASSIGN(options, read_options());
@@ -14,21 +75,119 @@ Result<Context> Context::open(ContextConfig config) {
 }
 
 Result<Context> Context::open(DeviceId device, ContextConfig config) {
-  if (device.kind != DeviceKind::cpu)
-    return error(Code::gpu_not_available, "context", "{} was asked for, but this build has no CUDA", name(device));
-  if (device.index != 0) return error(Code::invalid_argument, "context", "there is one cpu, not cpu:{}", device.index);
-  TERN_ASSIGN(options, read_options());
-  int threads = config.threads;
-  if (threads < 0 || threads > kMaxThreads)
-    return error(Code::invalid_argument, "context", "threads is {}; take 1 to {}, or 0 for all", threads, kMaxThreads);
-  if (threads == 0) threads = options.threads.value_or(usable_threads());
+  if (device.kind == DeviceKind::cuda) {
+    TERN_ASSIGN(state, open_gpu(device.index, std::move(config)));
+    return Context(std::move(state));
+  }
+  if (device.index != 0) return error(Code::invalid_argument, kWhere, "there is one cpu, not cpu:{}", device.index);
+  TERN_ASSIGN(threads, threads_of(config));
   if (!config.memory) config.memory = host_memory();
-  return Context(std::make_shared<const detail::ContextState>(host_device(), threads, std::move(config)));
+  return Context(std::make_shared<const detail::ContextState>(host_device(), threads, std::move(config), nullptr));
 }
 
 const Device& Context::device() const { return state_->device; }
 int Context::threads() const { return state_->threads.count(); }
 const std::shared_ptr<MemoryResource>& Context::memory() const { return state_->memory; }
-Stream Context::stream() const { return Stream(state_.get()); }
+
+int Context::streams() const { return state_->gpu ? state_->gpu->streams() : 1; }
+Stream Context::stream(int index) const {
+  const int count = streams();
+  return {state_.get(), (index % count + count) % count};
+}
+Result<Stream> Context::wrap(void* cuda_stream) const {
+  if (!state_->gpu) return error(Code::invalid_argument, kWhere, "a CPU has no CUDA streams");
+  TERN_ASSIGN(lane, state_->gpu->wrap(static_cast<cuda::Stream*>(cuda_stream)));
+  return Stream(state_.get(), lane);
+}
+Status Context::release(const Stream& wrapped) const {
+  if (!state_->gpu || wrapped.owner_ != state_.get())
+    return error(Code::invalid_argument, kWhere, "the stream is not one of this context");
+  return state_->gpu->release(wrapped.lane_);
+}
+Status Context::synchronize() const { return state_->gpu ? state_->gpu->synchronize_all() : Status(); }
+
+Result<Tensor> Context::allocate(DType dtype, const Shape& shape, const char* tag, std::source_location where) const {
+  return Tensor::allocate(state_->memory, dtype, shape, tag, where);
+}
+
+Status Context::copy(const TensorView& to, const ConstTensorView& from, const Stream& stream) const {
+  if (stream.owner_ != state_.get())
+    return error(Code::invalid_argument, "copy", "the stream is not one of this context");
+  if (to.dtype != from.dtype || to.shape != from.shape)
+    return error(Code::invalid_argument, "copy", "to is {} {}, from is {} {}", name(to.dtype), name(to.shape),
+                 name(from.dtype), name(from.shape));
+  for (const DeviceId& device : {to.device, from.device})
+    if (device.kind != DeviceKind::cpu && device != state_->device.id)
+      return error(Code::invalid_argument, "copy", "a tensor lies on {}, this context is of {}", name(device),
+                   name(state_->device.id));
+  TERN_ASSIGN(target, byte_rows("to", to));
+  TERN_ASSIGN(source, byte_rows("from", from));
+  // One side may be dense where the other has gaps.
+  if (target.rows == 1 && source.rows > 1) target = {source.rows, source.row_bytes, source.row_bytes};
+  if (source.rows == 1 && target.rows > 1) source = {target.rows, target.row_bytes, target.row_bytes};
+  if (source.rows != target.rows)
+    return error(Code::invalid_argument, "copy", "rows of {} bytes cannot be copied to rows of {}", source.row_bytes,
+                 target.row_bytes);
+  if (!state_->gpu) {
+    for (std::size_t row = 0; row < source.rows; ++row)
+      std::memcpy(static_cast<std::byte*>(to.data) + row * target.pitch,
+                  static_cast<const std::byte*>(from.data) + row * source.pitch, source.row_bytes);
+    return {};
+  }
+  TERN_ON_GPU(state_->gpu->index());
+  cuda::Stream* on = state_->gpu->stream(stream.lane_);
+  if (source.rows == 1) return cuda::copy(to.data, from.data, source.row_bytes, on);
+  return cuda::copy_rows(to.data, target.pitch, from.data, source.pitch, source.row_bytes, source.rows, on);
+}
+
+Result<GpuMemoryInfo> Context::memory_info() const {
+  if (!state_->gpu) {
+    const Device& cpu = host_device();
+    return GpuMemoryInfo{.total_bytes = cpu.memory_total_bytes, .free_bytes = available_memory_bytes()};
+  }
+  if (const auto* memory = dynamic_cast<const GpuMemory*>(state_->memory.get())) return memory->info();
+  TERN_ON_GPU(state_->gpu->index());
+  TERN_ASSIGN(bytes, cuda::memory_bytes());
+  return GpuMemoryInfo{.total_bytes = bytes.total, .free_bytes = bytes.free};
+}
+
+Status Context::ensure_ready(std::size_t bytes) const {
+  TERN_ASSIGN(info, memory_info());
+  const std::size_t free = info.free_bytes + (info.reserved_bytes - info.in_use_bytes);
+  const std::size_t needed = bytes + bytes / 5;
+  if (needed <= free) return {};
+  return error(Code::insufficient_memory, kWhere, "{} bytes are needed ({} and a fifth), {} of {} are free", needed, bytes,
+               free, name(state_->device.id));
+}
+
+Result<std::vector<KernelTime>> Context::profile() const {
+  if (state_->gpu) return state_->gpu->profile();
+  const std::scoped_lock lock(state_->times_mutex);
+  std::vector<KernelTime> times;
+  for (auto& [kernel, time] : state_->times) times.push_back(std::move(time));
+  state_->times.clear();
+  return times;
+}
+
+Result<Tensor> Tensor::to(const Context& context) const {
+  TERN_ASSIGN(copy, context.allocate(dtype_, shape_, "copy"));
+  const ConstTensorView from = view();
+  if (from.device.kind == DeviceKind::cuda) {
+    TERN_ON_GPU(from.device.index);
+    TERN_RETURN_IF_ERROR(cuda::synchronize_device());  // whoever writes it may do so on any stream
+    if (context.device().id != from.device) {
+      TERN_RETURN_IF_ERROR(cuda::copy(copy.data(), from.data, bytes_, nullptr));
+      TERN_RETURN_IF_ERROR(cuda::synchronize_device());
+      return copy;
+    }
+  }
+  const Stream stream = context.stream();
+  TERN_RETURN_IF_ERROR(context.copy(copy.view(), from, stream));
+  if (context.state().gpu) {
+    const cuda::CurrentDevice current(context.device().id.index);
+    TERN_RETURN_IF_ERROR(cuda::synchronize(static_cast<cuda::Stream*>(stream.cuda_stream())));
+  }
+  return copy;
+}
 
 }  // namespace tern

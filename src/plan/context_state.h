@@ -1,24 +1,36 @@
 // What a Context handle stands for.
 #pragma once
 
+#include <map>
+#include <mutex>
+
 #include "device/threads.h"
+#include "plan/gpu.h"
 #include "tern/context.h"
 
 namespace tern::detail {
 
 struct ContextState {
-  ContextState(const Device& device_, int threads_, ContextConfig config)
+  ContextState(const Device& device_, int threads_, ContextConfig config, std::unique_ptr<Gpu> gpu_)
       : device(device_),
         threads(threads_, std::move(config.parallel_for)),
         memory(std::move(config.memory)),
-        observer(std::move(config.observer)) {}
+        observer(std::move(config.observer)),
+        profiling(config.profiling),
+        gpu(std::move(gpu_)) {}
 
   Device device;
   Threads threads;
   std::shared_ptr<MemoryResource> memory;
   std::shared_ptr<Observer> observer;
+  bool profiling;
+  std::unique_ptr<Gpu> gpu;  // null on a CPU
+
+  mutable std::mutex times_mutex;
+  mutable std::map<std::string, KernelTime> times;  // of a CPU's kernels
 
   static const ContextState* owner(const Stream& stream) { return stream.owner_; }
+  static int lane(const Stream& stream) { return stream.lane_; }
 };
 
 }  // namespace tern::detail

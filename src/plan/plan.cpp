@@ -1,6 +1,8 @@
 // Plan<Op>: one body for every op, from what its OpTraits tell.
 #include "tern/plan.h"
 
+#include <chrono>
+
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "base/options.h"
@@ -42,8 +44,33 @@ struct Plan<Op>::Impl {
   Problem problem;
   const Kernel* kernel = nullptr;
   std::size_t workspace_bytes = 0;
+  std::int64_t k = 0;
   PlanId id;
+  std::string device;
   Explanation explanation;
+
+  // params are OpTraits<Op>::Params.
+  Status compute(Workspace workspace, const void* params) const {
+    const KernelEntry& entry = kernel->entry;
+    const auto begin = std::chrono::steady_clock::now();
+    Status status = entry.run(entry.table, params, {context->threads, workspace});
+    if (context->profiling) {
+      const std::scoped_lock lock(context->times_mutex);
+      KernelTime& time = context->times[id.kernel];
+      time.kernel = id.kernel;
+      ++time.runs;
+      time.milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    }
+    return status;
+  }
+  Status launch(int lane, Workspace workspace, const void* params) const {
+    TERN_ON_GPU(context->gpu->index());
+    TERN_ASSIGN(run, context->gpu->start(lane, OpTraits<Op>::kName, k));
+    const KernelEntry& entry = kernel->entry;
+    if (Status status = entry.run(entry.table, params, {context->threads, workspace, &run.launch}); !status.ok())
+      return error(status.code(), id.kernel, "the launch failed: {}", status.error().message);
+    return context->gpu->finish(run, id.kernel);
+  }
 };
 
 template <class Op>
@@ -68,6 +95,8 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
               .arch = std::string(info.isa),
               .backend = info.device == DeviceKind::cpu ? "cpu" : "cuda",
               .guarantee = facts.guarantee.value_or(info.guarantee)};
+  impl->k = facts.k;
+  impl->device = name(state.device.id);
   impl->explanation = std::move(selection.explanation);
   if (state.observer) {
     std::string note = impl->explanation.chosen_because;
@@ -85,7 +114,7 @@ Result<Explanation> Plan<Op>::explain(const Context& context, const Problem& pro
 
 template <class Op>
 Status Plan<Op>::can_implement(const Args& args) const {
-  auto params = OpTraits<Op>::bind(impl_->problem, args);
+  auto params = OpTraits<Op>::bind(impl_->problem, args, impl_->context->device.id);
   return params.ok() ? Status() : Status(std::move(params).error());
 }
 
@@ -105,13 +134,13 @@ Status Plan<Op>::run(Stream stream, Workspace workspace, const Args& args) const
   if (impl_->workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data()) % kWorkspaceAlignment != 0)
     return error(Code::invalid_argument, impl_->id.op, "the workspace is not aligned to {} bytes", kWorkspaceAlignment);
   const FpEnvGuard modes;
-  TERN_ASSIGN(params, OpTraits<Op>::bind(impl_->problem, args));
+  TERN_ASSIGN(params, OpTraits<Op>::bind(impl_->problem, args, state.device.id));
   if (OpTraits<Op>::empty(params)) return {};
 
-  const RunEvent event{.kernel = impl_->id.kernel, .device = "cpu", .threads = state.threads.count()};
+  const RunEvent event{.kernel = impl_->id.kernel, .device = impl_->device, .threads = state.threads.count()};
   if (state.observer) state.observer->run_started(event);
-  const KernelEntry& entry = impl_->kernel->entry;
-  Status status = entry.run(entry.table, &params, {state.threads, workspace});
+  Status status = state.gpu ? impl_->launch(detail::ContextState::lane(stream), workspace, &params)
+                            : impl_->compute(workspace, &params);
   if (state.observer) state.observer->run_finished(event, status);
   return status;
 }

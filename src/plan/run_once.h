@@ -1,4 +1,4 @@
-// A workspace for a plan, and one run with a workspace of its own.
+// A workspace for a plan, and one run with a workspace of its own, which waits until it is done.
 #pragma once
 
 #include "base/errors.h"
@@ -17,7 +17,8 @@ Result<Tensor> allocate_workspace(const Context& context, const Plan<Op>& plan) 
 template <class Op>
 Status run_once(const Context& context, const Plan<Op>& plan, const typename Op::Args& args) {
   TERN_ASSIGN(workspace, allocate_workspace(context, plan));
-  return plan.run(context.stream(), workspace.template as<std::byte>(), args);
+  TERN_RETURN_IF_ERROR(plan.run(context.stream(), workspace.template as<std::byte>(), args));
+  return context.stream().synchronize();
 }
 
 }  // namespace tern

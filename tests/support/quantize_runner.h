@@ -14,6 +14,7 @@
 #include "ops/kernel.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/select.h"
+#include "tests/support/gpu.h"
 #include "tests/support/guarded.h"
 
 namespace tern::test {
@@ -21,6 +22,7 @@ namespace tern::test {
 struct NamedKernel {
   std::string name;
   KernelEntry entry;
+  bool on_gpu = false;  // through the GPU; its errors have other words
 };
 
 // The kernels of an op and a format that can run here, the reference not among them.
@@ -31,6 +33,11 @@ inline std::vector<NamedKernel> runnable_kernels(std::string_view op, Format for
     if (kernel.info.op == op && kernel.info.format == format && kernel.info.isa != "reference" &&
         !refused_by_machine(kernel, machine, Options{}))
       found.push_back({std::string(kernel.info.name), kernel.entry});
+  if (gpu() == nullptr) return found;
+  const Machine there{.device = gpu()->device().id, .capabilities = gpu()->device().capabilities};
+  for (const Kernel& kernel : kernel_list())
+    if (kernel.info.op == op && kernel.info.format == format && !refused_by_machine(kernel, there, Options{}))
+      found.push_back({std::string(kernel.info.name), through_gpu(kernel), true});
   return found;
 }
 

@@ -17,11 +17,12 @@ Result<ProblemFacts> Op::facts(const ActivationQuantize::Problem& p) {
   return ProblemFacts{.op = kName, .dtype = p.dtype, .format = Format::i8, .m = p.m, .k = p.k};
 }
 
-Result<Params> Op::bind(const ActivationQuantize::Problem& p, const ActivationQuantize::Args& args) {
-  TERN_ASSIGN(x, as_rows(kName, "x", args.x, p.dtype, p.m, p.k));
-  TERN_ASSIGN(q, as_rows(kName, "q", args.q, DType::i8, p.m, p.k));
-  TERN_RETURN_IF_ERROR(check_dense(kName, "scales", args.scales, DType::f32, p.m));
-  TERN_RETURN_IF_ERROR(check_dense(kName, "sums", args.sums, DType::i32, p.m));
+Result<Params> Op::bind(const ActivationQuantize::Problem& p, const ActivationQuantize::Args& args, DeviceId device) {
+  const Where where(kName, device);
+  TERN_ASSIGN(x, as_rows(where, "x", args.x, p.dtype, p.m, p.k));
+  TERN_ASSIGN(q, as_rows(where, "q", args.q, DType::i8, p.m, p.k));
+  TERN_RETURN_IF_ERROR(check_dense(where, "scales", args.scales, DType::f32, p.m));
+  TERN_RETURN_IF_ERROR(check_dense(where, "sums", args.sums, DType::i32, p.m));
   const struct {
     std::string_view name;
     ByteSpan bytes;

@@ -33,11 +33,16 @@ Result<std::vector<std::byte>> run(const Context& context, const std::string& ke
   TERN_ASSIGN(plan, ActivationQuantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
   const auto q_bytes = static_cast<std::size_t>(p.m * p.k), token_bytes = static_cast<std::size_t>(p.m) * 4;
   std::vector<std::byte> q(q_bytes, std::byte{0xEE}), scales(token_bytes), sums(token_bytes);
-  TERN_RETURN_IF_ERROR(run_once(context, plan,
-                                {.x = {x.data(), p.dtype, {p.m, p.k}},
-                                 .q = {q.data(), DType::i8, {p.m, p.k}},
-                                 .scales = {scales.data(), DType::f32, {p.m}},
-                                 .sums = {sums.data(), DType::i32, {p.m}}}));
+  TERN_ASSIGN(x_there, upload(context, x.data(), p.dtype, {p.m, p.k}));
+  TERN_ASSIGN(q_there, upload(context, q.data(), DType::i8, {p.m, p.k}));
+  TERN_ASSIGN(scales_there, upload(context, scales.data(), DType::f32, {p.m}));
+  TERN_ASSIGN(sums_there, upload(context, sums.data(), DType::i32, {p.m}));
+  TERN_RETURN_IF_ERROR(run_once(
+      context, plan,
+      {.x = x_there.view(), .q = q_there.view(), .scales = scales_there.view(), .sums = sums_there.view()}));
+  TERN_RETURN_IF_ERROR(download(context, q_there, q.data()));
+  TERN_RETURN_IF_ERROR(download(context, scales_there, scales.data()));
+  TERN_RETURN_IF_ERROR(download(context, sums_there, sums.data()));
   q.insert(q.end(), scales.begin(), scales.end());
   q.insert(q.end(), sums.begin(), sums.end());
   return q;
@@ -47,6 +52,7 @@ Result<std::vector<std::byte>> run(const Context& context, const std::string& ke
 
 Result<Comparison> selftest_activation_quantize(const Context& context, const KernelDescription& kernel) {
   constexpr std::int64_t kSizes[] = {1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 2560};
+  TERN_ASSIGN(cpu, reference_context(context));
   Comparison comparison;
   Random random(20240302);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
@@ -57,7 +63,7 @@ Result<Comparison> selftest_activation_quantize(const Context& context, const Ke
         fill_weights(pattern, random, x.data(), p.m * p.k);
         for (float& v : x) v = dtype == DType::f16 && std::fabs(v) > 65000.0F ? 65000.0F : v;
         std::vector<std::byte> bytes = stored(x, dtype);
-        TERN_ASSIGN(want, run(context, reference_of(kernel), p, bytes));
+        TERN_ASSIGN(want, run(cpu, reference_of(kernel), p, bytes));
         TERN_ASSIGN(got, run(context, kernel.name, p, bytes));
         ++comparison.problems;
         const auto [at, expected] = std::ranges::mismatch(got, want);

@@ -160,7 +160,8 @@ Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
   return facts;
 }
 
-Result<Params> Op::bind(const Linear::Problem& p, const Linear::Args& args) {
+Result<Params> Op::bind(const Linear::Problem& p, const Linear::Args& args, DeviceId device) {
+  const Where where(kName, device);
   Params params{.k = p.k, .x_dtype = p.x_dtype, .format = p.format, .math = p.math, .non_finite = p.non_finite};
   if (args.outputs.size() != p.matrices.size())
     return error(Code::invalid_argument, kName, "{} outputs for {} matrices", args.outputs.size(), p.matrices.size());
@@ -171,15 +172,15 @@ Result<Params> Op::bind(const Linear::Problem& p, const Linear::Args& args) {
   params.m = p.k > 0 ? elements / p.k : args.x.shape[0];
   if (params.m > p.m_max)
     return error(Code::invalid_argument, kName, "x has {} tokens, the plan was made for up to {}", params.m, p.m_max);
-  TERN_ASSIGN(x, as_rows(kName, "x", args.x, p.x_dtype, params.m, p.k));
+  TERN_ASSIGN(x, as_rows(where, "x", args.x, p.x_dtype, params.m, p.k));
   params.x = args.x.data;
   params.x_stride = x.stride;
   bool scaled = false;
   for (const Linear::Matrix& m : p.matrices) scaled = scaled || m.y_dtype != DType::i32;
   if (p.x_dtype == DType::i8 && (scaled || args.x_scales.data != nullptr)) {
-    TERN_RETURN_IF_ERROR(check_dense(kName, "x_scales", args.x_scales, DType::f32, params.m));
+    TERN_RETURN_IF_ERROR(check_dense(where, "x_scales", args.x_scales, DType::f32, params.m));
     params.x_scales = static_cast<const float*>(args.x_scales.data);
-    TERN_RETURN_IF_ERROR(check_scales(kName, "x_scales", params.x_scales, params.m));
+    TERN_RETURN_IF_ERROR(check_scales(where, "x_scales", params.x_scales, params.m));
   }
   params.count = p.matrices.size();
   for (std::size_t i = 0; i < params.count; ++i) {

@@ -61,7 +61,7 @@ struct OpTraits<Linear> {
   static constexpr std::string_view kName = "linear";
 
   static Result<ProblemFacts> facts(const Linear::Problem& problem);
-  static Result<Params> bind(const Linear::Problem& problem, const Linear::Args& args);
+  static Result<Params> bind(const Linear::Problem& problem, const Linear::Args& args, DeviceId device = {});
   static bool empty(const Params& params);
 };
 

@@ -48,14 +48,14 @@ Input random_input(Random& random, DType dtype, Scheme scheme, Format format) {
 Result<Tensor> run(const Context& context, const std::string& kernel, const Input& in) {
   const auto& p = in.problem;
   TERN_ASSIGN(plan, TernaryDequantizePlan::select(context, p, {.kernel = kernel, .strict = true}));
-  TERN_ASSIGN(y, Tensor::allocate(context.memory(), p.dtype, {p.rows, p.k}, "selftest"));
-  std::memset(y.data(), 0xEE, y.bytes());
-  TERN_RETURN_IF_ERROR(
-      run_once(context, plan,
-               {.codes = {in.codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}},
-                .scales = {in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}},
-                .y = y.view()}));
-  return y;
+  TERN_ASSIGN(result, Tensor::allocate(host_memory(), p.dtype, {p.rows, p.k}, "selftest"));
+  std::memset(result.data(), 0xEE, result.bytes());
+  TERN_ASSIGN(y, upload(context, result.data(), p.dtype, result.shape()));
+  TERN_ASSIGN(codes, upload(context, in.codes.data(), code_dtype(p.format), {p.rows, row_bytes(p.format, p.k)}));
+  TERN_ASSIGN(scales, upload(context, in.scales.data(), DType::f32, {static_cast<std::int64_t>(in.scales.size())}));
+  TERN_RETURN_IF_ERROR(run_once(context, plan, {.codes = codes.view(), .scales = scales.view(), .y = y.view()}));
+  TERN_RETURN_IF_ERROR(download(context, y, result.data()));
+  return result;
 }
 
 std::string difference(const Tensor& got, const Tensor& want) {
@@ -92,6 +92,7 @@ Result<std::string> broken_code(const Context& context, const std::string& kerne
 
 Result<Comparison> selftest_ternary_dequantize(const Context& context, const KernelDescription& kernel) {
   TERN_ASSIGN(format, parse_format(kernel.format));
+  TERN_ASSIGN(cpu, reference_context(context));
   Comparison comparison;
   Random random(20240301);
   for (const Scheme scheme : {Scheme::absmean, Scheme::int2}) {
@@ -99,7 +100,7 @@ Result<Comparison> selftest_ternary_dequantize(const Context& context, const Ker
     for (int repetition = 0; repetition < 120; ++repetition) {
       TERN_ASSIGN(dtype, random_dtype(random, kernel));
       const Input in = random_input(random, dtype, scheme, format);
-      TERN_ASSIGN(want, run(context, reference_of(kernel), in));
+      TERN_ASSIGN(want, run(cpu, reference_of(kernel), in));
       TERN_ASSIGN(got, run(context, kernel.name, in));
       std::string what = difference(got, want);
       if (what.empty()) {

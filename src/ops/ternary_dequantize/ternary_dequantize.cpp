@@ -20,17 +20,18 @@ Result<ProblemFacts> Op::facts(const TernaryDequantize::Problem& p) {
   return facts;
 }
 
-Result<Params> Op::bind(const TernaryDequantize::Problem& p, const TernaryDequantize::Args& args) {
+Result<Params> Op::bind(const TernaryDequantize::Problem& p, const TernaryDequantize::Args& args, DeviceId device) {
+  const Where where(kName, device);
   Params params{.problem = p, .ranges = make_ranges(p.rows, p.k, p.granularity)};
-  TERN_ASSIGN(codes, as_rows(kName, "codes", args.codes, code_dtype(p.format), p.rows, row_bytes(p.format, p.k)));
-  TERN_RETURN_IF_ERROR(check_dense(kName, "scales", args.scales, DType::f32, params.ranges.total));
-  TERN_ASSIGN(y, as_rows(kName, "y", args.y, p.dtype, p.rows, p.k));
+  TERN_ASSIGN(codes, as_rows(where, "codes", args.codes, code_dtype(p.format), p.rows, row_bytes(p.format, p.k)));
+  TERN_RETURN_IF_ERROR(check_dense(where, "scales", args.scales, DType::f32, params.ranges.total));
+  TERN_ASSIGN(y, as_rows(where, "y", args.y, p.dtype, p.rows, p.k));
   params.codes = static_cast<const std::uint8_t*>(args.codes.data);
   params.codes_stride = codes.stride;
   params.scales = static_cast<const float*>(args.scales.data);
   params.y = args.y.data;
   params.y_stride = y.stride;
-  TERN_RETURN_IF_ERROR(check_scales(kName, "scales", params.scales, params.ranges.total));
+  TERN_RETURN_IF_ERROR(check_scales(where, "scales", params.scales, params.ranges.total));
   TERN_RETURN_IF_ERROR(check_apart(kName, "codes", bytes_of(args.codes), "y", bytes_of(args.y)));
   TERN_RETURN_IF_ERROR(check_apart(kName, "scales", bytes_of(args.scales), "y", bytes_of(args.y)));
   return params;

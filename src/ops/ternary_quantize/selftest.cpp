@@ -26,11 +26,17 @@ Result<Output> run(const Context& context, const std::string& kernel, const Tern
   Output out{std::vector<std::uint8_t>(static_cast<std::size_t>(p.rows * bytes), 0xEE),
              std::vector<float>(static_cast<std::size_t>(ranges), -1.0F)};
   const float given = 0.37F;
+  TERN_ASSIGN(x_there, upload(context, x.data(), p.dtype, {p.rows, p.k}));
+  TERN_ASSIGN(codes, upload(context, out.codes.data(), code_dtype(p.format), {p.rows, bytes}));
+  TERN_ASSIGN(scales, upload(context, out.scales.data(), DType::f32, {ranges}));
+  TERN_ASSIGN(given_there, upload(context, &given, DType::f32, {1}));
   TERN_RETURN_IF_ERROR(run_once(context, plan,
-                                {.x = {x.data(), p.dtype, {p.rows, p.k}},
-                                 .codes = {out.codes.data(), code_dtype(p.format), {p.rows, bytes}},
-                                 .scales = {out.scales.data(), DType::f32, {ranges}},
-                                 .given_scale = {&given, DType::f32, {1}}}));
+                                {.x = x_there.view(),
+                                 .codes = codes.view(),
+                                 .scales = scales.view(),
+                                 .given_scale = given_there.view()}));
+  TERN_RETURN_IF_ERROR(download(context, codes, out.codes.data()));
+  TERN_RETURN_IF_ERROR(download(context, scales, out.scales.data()));
   return out;
 }
 
@@ -89,6 +95,7 @@ std::vector<std::byte> random_weights(Random& random, Pattern pattern, const Ter
 
 Result<Comparison> selftest_ternary_quantize(const Context& context, const KernelDescription& kernel) {
   TERN_ASSIGN(format, parse_format(kernel.format));
+  TERN_ASSIGN(cpu, reference_context(context));
   Comparison comparison;
   Random random(20240229);
   for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2}) {
@@ -98,7 +105,7 @@ Result<Comparison> selftest_ternary_quantize(const Context& context, const Kerne
         TERN_ASSIGN(dtype, random_dtype(random, kernel));
         const auto p = random_problem(random, dtype, scheme, format);
         const auto x = random_weights(random, pattern, p);
-        TERN_ASSIGN(want, run(context, reference_of(kernel), p, x));
+        TERN_ASSIGN(want, run(cpu, reference_of(kernel), p, x));
         TERN_ASSIGN(got, run(context, kernel.name, p, x));
         ++comparison.problems;
         const std::string what = difference(p, got, want);

@@ -26,11 +26,12 @@ Result<ProblemFacts> Op::facts(const TernaryQuantize::Problem& p) {
   return facts;
 }
 
-Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize::Args& args) {
+Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize::Args& args, DeviceId device) {
+  const Where where(kName, device);
   Params params{.problem = p, .ranges = make_ranges(p.rows, p.k, p.granularity)};
-  TERN_ASSIGN(x, as_rows(kName, "x", args.x, p.dtype, p.rows, p.k));
-  TERN_ASSIGN(codes, as_rows(kName, "codes", args.codes, code_dtype(p.format), p.rows, row_bytes(p.format, p.k)));
-  TERN_RETURN_IF_ERROR(check_dense(kName, "scales", args.scales, DType::f32, params.ranges.total));
+  TERN_ASSIGN(x, as_rows(where, "x", args.x, p.dtype, p.rows, p.k));
+  TERN_ASSIGN(codes, as_rows(where, "codes", args.codes, code_dtype(p.format), p.rows, row_bytes(p.format, p.k)));
+  TERN_RETURN_IF_ERROR(check_dense(where, "scales", args.scales, DType::f32, params.ranges.total));
   params.x = args.x.data;
   params.x_stride = x.stride;
   params.codes = static_cast<std::uint8_t*>(args.codes.data);
@@ -46,10 +47,10 @@ Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize
     auto count = element_count(args.given_scale.shape);
     const bool one = count.ok() && *count == 1;
     TERN_RETURN_IF_ERROR(
-        check_dense(kName, "given_scale", args.given_scale, DType::f32, one ? 1 : params.ranges.total));
+        check_dense(where, "given_scale", args.given_scale, DType::f32, one ? 1 : params.ranges.total));
     params.given = static_cast<const float*>(args.given_scale.data);
     params.given_step = one ? 0 : 1;
-    TERN_RETURN_IF_ERROR(check_scales(kName, "given_scale", params.given, one ? 1 : params.ranges.total));
+    TERN_RETURN_IF_ERROR(check_scales(where, "given_scale", params.given, one ? 1 : params.ranges.total));
     TERN_RETURN_IF_ERROR(check_apart(kName, "given_scale", bytes_of(args.given_scale), "codes", codes_bytes));
     TERN_RETURN_IF_ERROR(check_apart(kName, "given_scale", bytes_of(args.given_scale), "scales", scale_bytes));
   }

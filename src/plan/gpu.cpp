@@ -1,0 +1,214 @@
+// Lanes of a GPU: a stream, its status word and the calls that may have written it.
+#include "plan/gpu.h"
+
+#include "base/errors.h"
+#include "memory/gpu.h"
+
+namespace tern::detail {
+namespace {
+
+constexpr int kMaxLanes = 256;
+constexpr std::size_t kMaxTimed = 4096;  // runs whose events wait to be read
+constexpr std::uint64_t kCallMask = (std::uint64_t{1} << cuda::kCallBits) - 1;
+
+}  // namespace
+
+Gpu::Gpu(const Device& device, int streams, bool profiling)
+    : index_(device.id.index),
+      multiprocessors_(device.gpu->multiprocessors),
+      streams_(streams),
+      profiling_(profiling) {}
+
+Result<std::unique_ptr<Gpu>> Gpu::open(const Device& device, int streams, bool profiling) {
+  auto gpu = std::unique_ptr<Gpu>(new Gpu(device, streams, profiling));
+  TERN_RETURN_IF_ERROR(gpu->make());
+  return gpu;
+}
+
+Status Gpu::make() {
+  TERN_ON_GPU(index_);
+  TERN_ASSIGN(read, cuda::allocate_pinned(kMaxLanes * sizeof *read_));
+  read_ = static_cast<std::uint64_t*>(read);
+  TERN_ASSIGN(words, cuda::allocate_plain(kMaxLanes * sizeof *words_));
+  words_ = static_cast<std::uint64_t*>(words);
+  for (int i = 0; i < streams_; ++i) {
+    TERN_ASSIGN(stream, cuda::create_stream());
+    Lane& lane = lanes_.emplace_back();
+    lane.stream = stream;
+    lane.status = words_ + i;
+    serve_stream(index_, stream);
+  }
+  TERN_RETURN_IF_ERROR(cuda::fill(words_, 0xFF, kMaxLanes * sizeof *words_, lanes_.front().stream));
+  return cuda::synchronize(lanes_.front().stream);
+}
+
+Gpu::~Gpu() {
+  const cuda::CurrentDevice current(index_);
+  for (Lane& lane : lanes_) {
+    if (lane.stream == nullptr) continue;
+    (void)cuda::synchronize(lane.stream).ok();
+    forget_stream(index_, lane.stream);
+    if (!lane.wrapped) cuda::destroy(lane.stream);
+  }
+  for (const Timed& timed : timed_) {
+    cuda::destroy(timed.begin);
+    cuda::destroy(timed.end);
+  }
+  for (cuda::Event* event : spare_) cuda::destroy(event);
+  if (words_ != nullptr) (void)cuda::deallocate_plain(words_).ok();
+  if (read_ != nullptr) (void)cuda::deallocate_pinned(read_).ok();
+}
+
+Gpu::Lane& Gpu::lane(int index) {
+  const std::scoped_lock lock(mutex_);
+  return lanes_[static_cast<std::size_t>(index)];
+}
+
+cuda::Stream* Gpu::stream(int index) { return lane(index).stream; }
+
+Result<int> Gpu::wrap(cuda::Stream* stream) {
+  const std::scoped_lock lock(mutex_);
+  std::size_t at = static_cast<std::size_t>(streams_);
+  for (std::size_t i = at; i < lanes_.size(); ++i)
+    if (lanes_[i].wrapped && lanes_[i].stream == stream) return static_cast<int>(i);
+  while (at < lanes_.size() && lanes_[at].wrapped) ++at;
+  if (at == kMaxLanes)
+    return error(Code::invalid_argument, "context", "{} streams of the caller are wrapped; release() some first",
+                 kMaxLanes - streams_);
+  Lane& lane = at < lanes_.size() ? lanes_[at] : lanes_.emplace_back();
+  lane.stream = stream;
+  lane.wrapped = true;
+  lane.status = words_ + at;
+  serve_stream(index_, stream);
+  return static_cast<int>(at);
+}
+
+Status Gpu::release(int index) {
+  Lane& of = lane(index);
+  if (!of.wrapped) return error(Code::invalid_argument, "context", "the stream is the context's own, or was released");
+  Status status = synchronize(index);
+  const std::scoped_lock lock(mutex_);
+  forget_stream(index_, of.stream);
+  of.stream = nullptr;
+  of.wrapped = false;
+  return status;
+}
+
+Status Gpu::synchronize(int index) {
+  TERN_ON_GPU(index_);
+  Lane& of = lane(index);
+  TERN_ASSIGN(captured, cuda::capturing(of.stream));
+  if (captured)
+    return error(Code::invalid_argument, "context", "a stream that captures a graph cannot be waited for; end that first");
+  const std::scoped_lock lock(of.mutex);
+  std::uint64_t& key = read_[index];
+  TERN_RETURN_IF_ERROR(cuda::copy(&key, of.status, sizeof key, of.stream));
+  TERN_RETURN_IF_ERROR(cuda::synchronize(of.stream));
+  if (key == cuda::kNoFinding) return {};
+  const std::uint64_t found = key;
+  TERN_RETURN_IF_ERROR(cuda::fill(of.status, 0xFF, sizeof key, of.stream));
+  return describe(of, found);
+}
+
+Status Gpu::synchronize_all() {
+  std::size_t lanes = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    lanes = lanes_.size();
+  }
+  Status first;
+  for (std::size_t i = 0; i < lanes; ++i) {
+    if (stream(static_cast<int>(i)) == nullptr && i >= static_cast<std::size_t>(streams_)) continue;
+    Status status = synchronize(static_cast<int>(i));
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+Error Gpu::describe(Lane& of, std::uint64_t key) {
+  const std::uint64_t number = key >> (cuda::kIndexBits + cuda::kKindBits);
+  const auto kind = static_cast<cuda::Finding>(key >> cuda::kIndexBits & ((1U << cuda::kKindBits) - 1));
+  const auto index = static_cast<std::int64_t>(key & ((std::uint64_t{1} << cuda::kIndexBits) - 1));
+  Call call = of.recent[number % kCalls];
+  if (call.number != number) call = {.op = "a run on this stream"};
+  const std::string element =
+      call.k > 0 ? fmt::format("[{}, {}] (element {})", index / call.k, index % call.k, index) : fmt::format("[{}]", index);
+  switch (kind) {
+    case cuda::kNonFinite:
+      return error_at(index, Code::non_finite, call.op,
+                      "x{} is not finite; quantize finite values, or use the policy saturate", element);
+    case cuda::kInvalidCode:
+      return error_at(index, Code::invalid_quantized_value, call.op, "codes{} is not a code of its scheme", element);
+    case cuda::kScaleTooLarge:
+      return error_at(index, Code::invalid_scale, call.op,
+                      "the scale of range {} is above the largest f32; scales are stored in f32, so make x smaller", index);
+    case cuda::kInvalidScale: break;
+  }
+  return error_at(index, Code::invalid_scale, call.op, "scale {} must be finite and above 0", index);
+}
+
+Result<cuda::Event*> Gpu::timer() {
+  if (spare_.empty()) return cuda::create_event(true);
+  cuda::Event* event = spare_.back();
+  spare_.pop_back();
+  return event;
+}
+
+Result<Gpu::Run> Gpu::start(int index, std::string_view op, std::int64_t k) {
+  Lane& of = lane(index);
+  Run run{.launch = {.stream = of.stream,
+                     .status = of.status,
+                     .multiprocessors = multiprocessors_,
+                     .device = index_},
+          .lane = index};
+  {
+    const std::scoped_lock lock(of.mutex);
+    const std::uint64_t number = of.calls++ & kCallMask;
+    of.recent[number % kCalls] = {number, op, k};
+    run.launch.call = number << (cuda::kIndexBits + cuda::kKindBits);
+  }
+  if (!profiling_) return run;
+  TERN_ASSIGN(captured, cuda::capturing(of.stream));
+  if (captured) return run;  // a graph has no times of its own
+  const std::scoped_lock lock(timing_mutex_);
+  TERN_ASSIGN(begin, timer());
+  run.begin = begin;
+  TERN_RETURN_IF_ERROR(cuda::record(begin, of.stream));
+  return run;
+}
+
+Status Gpu::finish(const Run& run, std::string_view kernel) {
+  if (run.begin == nullptr) return {};
+  const std::scoped_lock lock(timing_mutex_);
+  TERN_ASSIGN(end, timer());
+  timed_.push_back({std::string(kernel), run.begin, end});
+  TERN_RETURN_IF_ERROR(cuda::record(end, stream(run.lane)));
+  return timed_.size() < kMaxTimed ? Status() : collect();
+}
+
+Status Gpu::collect() {
+  for (const Timed& timed : timed_) {
+    TERN_RETURN_IF_ERROR(cuda::synchronize(timed.end));
+    TERN_ASSIGN(ms, cuda::milliseconds(timed.begin, timed.end));
+    KernelTime& total = times_[timed.kernel];
+    total.kernel = timed.kernel;
+    ++total.runs;
+    total.milliseconds += ms;
+    spare_.push_back(timed.begin);
+    spare_.push_back(timed.end);
+  }
+  timed_.clear();
+  return {};
+}
+
+Result<std::vector<KernelTime>> Gpu::profile() {
+  TERN_ON_GPU(index_);
+  const std::scoped_lock lock(timing_mutex_);
+  TERN_RETURN_IF_ERROR(collect());
+  std::vector<KernelTime> times;
+  for (auto& [kernel, time] : times_) times.push_back(std::move(time));
+  times_.clear();
+  return times;
+}
+
+}  // namespace tern::detail

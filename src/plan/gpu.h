@@ -1,0 +1,87 @@
+// The GPU of a Context: its streams, the words in which kernels report what they find, and the time they take.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/cuda.h"
+#include "ops/cuda_launch.h"
+#include "tern/context.h"
+
+namespace tern::detail {
+
+class Gpu {
+ public:
+  static Result<std::unique_ptr<Gpu>> open(const Device& device, int streams, bool profiling);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  [[nodiscard]] int index() const { return index_; }
+  [[nodiscard]] int streams() const { return streams_; }
+  Result<int> wrap(cuda::Stream* stream);  // its lane
+  Status release(int lane);
+  [[nodiscard]] cuda::Stream* stream(int lane);
+  Status synchronize(int lane);  // waits; what was found
+  Status synchronize_all();
+
+  // One run: what its launcher needs, and where its findings will be looked up. finish() is called behind it.
+  struct Run {
+    cuda::Launch launch;
+    int lane = 0;
+    cuda::Event* begin = nullptr;  // with profiling
+  };
+  Result<Run> start(int lane, std::string_view op, std::int64_t k);
+  Status finish(const Run& run, std::string_view kernel);
+
+  Result<std::vector<KernelTime>> profile();
+
+ private:
+  // A call by its number, to name it when its finding is read.
+  struct Call {
+    std::uint64_t number = 0;
+    std::string_view op;
+    std::int64_t k = 0;
+  };
+  static constexpr std::size_t kCalls = 1024;  // that are remembered
+  struct Lane {
+    cuda::Stream* stream = nullptr;
+    bool wrapped = false;
+    std::uint64_t* status = nullptr;  // on the device
+    std::mutex mutex;                 // of the calls
+    std::uint64_t calls = 0;
+    std::array<Call, kCalls> recent{};
+  };
+  struct Timed {
+    std::string kernel;
+    cuda::Event* begin = nullptr;
+    cuda::Event* end = nullptr;
+  };
+
+  Gpu(const Device& device, int streams, bool profiling);
+  Status make();
+  Lane& lane(int index);
+  Error describe(Lane& lane, std::uint64_t key);
+  Result<cuda::Event*> timer();
+  Status collect();  // times that are there go to the totals
+
+  int index_, multiprocessors_, streams_;
+  bool profiling_;
+  std::mutex mutex_;  // of what follows
+  std::deque<Lane> lanes_;
+  std::uint64_t* words_ = nullptr;  // one for each lane, on the device
+  std::uint64_t* read_ = nullptr;   // the same, pinned
+  std::mutex timing_mutex_;
+  std::vector<Timed> timed_;
+  std::vector<cuda::Event*> spare_;
+  std::map<std::string, KernelTime> times_;
+};
+
+}  // namespace tern::detail

@@ -1,0 +1,164 @@
+// Runs CUDA kernels in tests that were written for the host: what a kernel reads and writes is copied to a GPU between
+// guard bytes, and back. Without a GPU there are no such kernels, and one test says so.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "ops/activation_quantize/activation_quantize.h"
+#include "ops/kernel.h"
+#include "ops/ternary_dequantize/ternary_dequantize.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
+#include "plan/context_state.h"
+
+namespace tern::test {
+
+// The first GPU; nothing where there is none.
+inline const Context* gpu() {
+  static const auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
+  return context.ok() ? &*context : nullptr;
+}
+
+// A copy of host bytes on the GPU with the same alignment, poisoned bytes around it.
+class OnGpu {
+ public:
+  static constexpr std::size_t kGuard = 256;
+  static constexpr std::uint8_t kPoison = 0xA7;
+
+  OnGpu(const void* host, std::int64_t bytes) : host_(host), bytes_(static_cast<std::size_t>(bytes)) {
+    image_.assign(bytes_ + 3 * kGuard, kPoison);
+    begin_ = kGuard + reinterpret_cast<std::uintptr_t>(host) % kGuard;
+    if (bytes_ > 0) std::memcpy(image_.data() + begin_, host, bytes_);
+    memory_ = *Tensor::allocate(gpu()->memory(), DType::u8, {static_cast<std::int64_t>(image_.size())}, "test");
+    EXPECT_TRUE(gpu()->copy(memory_.view(), {image_.data(), DType::u8, memory_.shape()}, gpu()->stream()).ok());
+  }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(memory_.as<std::uint8_t>().data() + begin_);
+  }
+  // The bytes as they are now; where a guard changed, a failure.
+  const std::vector<std::uint8_t>& read() {
+    std::vector<std::uint8_t> now(image_.size());
+    EXPECT_TRUE(gpu()->copy({now.data(), DType::u8, memory_.shape()}, memory_.view(), gpu()->stream()).ok());
+    EXPECT_TRUE(cuda::synchronize(static_cast<cuda::Stream*>(gpu()->stream().cuda_stream())).ok());
+    for (std::size_t i = 0; i < now.size(); ++i)
+      if (i < begin_ || i >= begin_ + bytes_)
+        if (now[i] != kPoison) {
+          ADD_FAILURE() << "a kernel wrote " << static_cast<std::int64_t>(i - begin_) << " of " << bytes_ << " bytes";
+          break;
+        }
+    bytes_now_.assign(now.begin() + static_cast<std::ptrdiff_t>(begin_),
+                      now.begin() + static_cast<std::ptrdiff_t>(begin_ + bytes_));
+    return bytes_now_;
+  }
+  // Takes the result back to the host.
+  void bring(void* to) {
+    if (bytes_ > 0) std::memcpy(to, read().data(), bytes_);
+  }
+  // What was only read must still be there.
+  void expect_unchanged() {
+    EXPECT_TRUE(bytes_ == 0 || std::memcmp(read().data(), host_, bytes_) == 0) << "a kernel wrote its input";
+  }
+
+ private:
+  const void* host_;
+  std::size_t bytes_, begin_ = 0;
+  std::vector<std::uint8_t> image_, bytes_now_;
+  Tensor memory_;
+};
+
+inline std::int64_t reach(std::int64_t rows, std::int64_t k, std::int64_t stride, std::int64_t size = 1) {
+  return rows == 0 || k == 0 ? 0 : ((rows - 1) * stride + k) * size;
+}
+
+// Each op: its Params with pointers of the GPU, run(params), results back.
+template <class Run>
+Status staged(const ternary_quantize::Params& p, Run run) {
+  const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
+  const std::int64_t code_bytes = row_bytes(p.problem.format, p.problem.k);
+  OnGpu x(p.x, reach(p.problem.rows, p.problem.k, p.x_stride, size));
+  OnGpu codes(p.codes, reach(p.problem.rows, code_bytes, p.codes_stride));
+  OnGpu scales(p.scales, p.ranges.total * 4);
+  OnGpu given(p.given, p.given == nullptr ? 0 : (p.given_step == 0 ? 1 : p.ranges.total) * 4);
+  ternary_quantize::Params there = p;
+  there.x = x.as<void>();
+  there.codes = codes.as<std::uint8_t>();
+  there.scales = scales.as<float>();
+  if (p.given != nullptr) there.given = given.as<float>();
+  Status status = run(there);
+  x.expect_unchanged();
+  codes.bring(p.codes);
+  scales.bring(p.scales);
+  return status;
+}
+
+template <class Run>
+Status staged(const ternary_dequantize::Params& p, Run run) {
+  const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
+  OnGpu codes(p.codes, reach(p.problem.rows, row_bytes(p.problem.format, p.problem.k), p.codes_stride));
+  OnGpu scales(p.scales, p.ranges.total * 4);
+  OnGpu y(p.y, reach(p.problem.rows, p.problem.k, p.y_stride, size));
+  ternary_dequantize::Params there = p;
+  there.codes = codes.as<std::uint8_t>();
+  there.scales = scales.as<float>();
+  there.y = y.as<void>();
+  Status status = run(there);
+  codes.expect_unchanged();
+  y.bring(p.y);
+  return status;
+}
+
+template <class Run>
+Status staged(const activation_quantize::Params& p, Run run) {
+  const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
+  OnGpu x(p.x, reach(p.problem.m, p.problem.k, p.x_stride, size));
+  OnGpu q(p.q, reach(p.problem.m, p.problem.k, p.q_stride));
+  OnGpu scales(p.scales, p.problem.m * 4);
+  OnGpu sums(p.sums, p.problem.m * 4);
+  activation_quantize::Params there = p;
+  there.x = x.as<void>();
+  there.q = q.as<std::int8_t>();
+  there.scales = scales.as<float>();
+  there.sums = sums.as<std::int32_t>();
+  Status status = run(there);
+  x.expect_unchanged();
+  q.bring(p.q);
+  scales.bring(p.scales);
+  sums.bring(p.sums);
+  return status;
+}
+
+// An entry that does all this around the entry of a CUDA kernel.
+template <class Op>
+KernelEntry through_gpu(const Kernel& kernel) {
+  using Params = typename OpTraits<Op>::Params;
+  return {&kernel, [](const void*, const void*, int) -> std::size_t { return 0; },
+          [](const void* table, const void* params, const Exec&) -> Status {
+            const auto& of = *static_cast<const Kernel*>(table);
+            const auto& host = *static_cast<const Params*>(params);
+            return staged(host, [&](const Params& there) -> Status {
+              detail::Gpu& device = *gpu()->state().gpu;
+              const std::size_t bytes = of.entry.workspace_bytes(of.entry.table, &there.problem, 1);
+              const std::vector<std::uint8_t> poison(bytes + 256, 0xEE);  // from an aligned address on
+              const auto skip = (256 - reinterpret_cast<std::uintptr_t>(poison.data()) % 256) % 256;
+              OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
+              auto run = device.start(0, of.info.op, there.problem.k);
+              if (!run.ok()) return std::move(run).error();
+              Status launched = of.entry.run(of.entry.table, &there,
+                                             {gpu()->state().threads, {workspace.as<std::byte>(), bytes}, &run->launch});
+              workspace.read();  // its guards
+              return launched.ok() ? gpu()->stream().synchronize() : std::move(launched);
+            });
+          }};
+}
+
+inline KernelEntry through_gpu(const Kernel& kernel) {
+  if (kernel.info.op == "ternary_quantize") return through_gpu<TernaryQuantize>(kernel);
+  if (kernel.info.op == "ternary_dequantize") return through_gpu<TernaryDequantize>(kernel);
+  return through_gpu<ActivationQuantize>(kernel);
+}
+
+}  // namespace tern::test
