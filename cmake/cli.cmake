@@ -7,7 +7,14 @@ endif()
 file(GLOB_RECURSE lab_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/lab/*.cpp
      ${PROJECT_SOURCE_DIR}/src/ops/bench.cpp ${PROJECT_SOURCE_DIR}/src/ops/selftest.cpp)
 list(FILTER lab_sources EXCLUDE REGEX "/test\\.cpp$|_test\\.cpp$")
+if(TERN_HAVE_CUDA)
+  list(APPEND lab_sources ${PROJECT_SOURCE_DIR}/src/lab/gpu_loops.cu)
+  list(FILTER lab_sources EXCLUDE REGEX "/gpu_loops_absent\\.cpp$")
+endif()
 add_library(tern_lab STATIC ${lab_sources})
+if(TERN_HAVE_CUDA)
+  target_link_libraries(tern_lab PRIVATE tern_cuda_flags)
+endif()
 add_custom_target(tern_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/commit.h
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${PROJECT_BINARY_DIR}/generated/commit.h
           -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)

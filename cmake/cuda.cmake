@@ -17,6 +17,7 @@ set(CMAKE_CUDA_ARCHITECTURES 75)  # the targets of our own files are below
 check_language(CUDA)
 if(CMAKE_CUDA_COMPILER)
   enable_language(CUDA)
+  set(CMAKE_CUDA_ARCHITECTURES OFF)
   find_package(CUDAToolkit 13.0)
 endif()
 if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
@@ -32,9 +33,10 @@ endif()
 # numerics flags are those of flags.cmake in nvcc's words.
 add_library(tern_cuda_flags INTERFACE)
 target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:\
--gencode;arch=compute_75,code=[compute_75$<COMMA>sm_75];\
--gencode;arch=compute_80,code=[compute_80$<COMMA>sm_80];\
--gencode;arch=compute_90a,code=sm_90a;\
+-std=c++20;\
+--generate-code=arch=compute_75$<COMMA>code=[compute_75$<COMMA>sm_75];\
+--generate-code=arch=compute_80$<COMMA>code=[compute_80$<COMMA>sm_80];\
+--generate-code=arch=compute_90a$<COMMA>code=sm_90a;\
 --fmad=false;--ftz=false;--prec-div=true;--prec-sqrt=true;--expt-relaxed-constexpr;-diag-suppress=2810$<COMMA>554;-Xcompiler=-Wall$<COMMA>-Wextra>")
 if(TERN_WERROR)
   target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")

@@ -4,7 +4,7 @@ list(FILTER sources EXCLUDE REGEX "/src/lab/|/(test|bench|selftest)\\.cpp$|_(tes
 
 # The runtime of GPUs has two files, of which one is built.
 if(TERN_HAVE_CUDA)
-  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu)
+  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cu)
   list(APPEND sources ${cuda_sources})
   list(FILTER sources EXCLUDE REGEX "/src/device/cuda_absent\\.cpp$")
 else()
@@ -40,7 +40,7 @@ set(TERN_PRIVATE_LIBRARIES Threads::Threads)
 if(TERN_HAVE_CUDA)
   target_include_directories(tern_objects SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(tern_objects PRIVATE tern_cuda_flags)
-  set_target_properties(tern_objects PROPERTIES CUDA_STANDARD 20 CUDA_VISIBILITY_PRESET hidden
+  set_target_properties(tern_objects PROPERTIES CUDA_VISIBILITY_PRESET hidden
                         CUDA_SEPARABLE_COMPILATION OFF)
   tern_system_library(cudart ${CUDA_cudart_static_LIBRARY})
   list(APPEND TERN_PRIVATE_LIBRARIES tern::cudart rt ${CMAKE_DL_LIBS})

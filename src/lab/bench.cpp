@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/words.h"
 #include "lab/bench_ops.h"
+#include "lab/gpu_bench.h"
 #include "lab/linear_models.h"
 #include "lab/measure.h"
 #include "plan/context_state.h"
@@ -30,14 +31,16 @@ Result<const OpBench*> find_op(std::string_view op) {
   return error(Code::invalid_argument, kWhere, "'{}' is not an op with a bench; known are {}", op, listed(bench_ops()));
 }
 
-Result<std::vector<Context>> open_contexts(const std::vector<int>& threads) {
+Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<int>& threads) {
   std::vector<Context> contexts;
+  if (device.kind == DeviceKind::cuda && !threads.empty())
+    return error(Code::invalid_argument, kWhere, "a GPU has no --threads");
   for (const int count : threads.empty() ? std::vector<int>{0} : threads) {
     if (count < 1 && !threads.empty())
       return error(Code::invalid_argument, kWhere, "{} threads cannot run anything", count);
     ContextConfig config;
     config.threads = count;
-    TERN_ASSIGN(context, Context::open(DeviceId{}, std::move(config)));
+    TERN_ASSIGN(context, Context::open(device, std::move(config)));
     contexts.push_back(std::move(context));
   }
   return contexts;
@@ -63,14 +66,41 @@ Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, cons
   return preferences;
 }
 
+// The limits of the device that is benched; a CPU's are made when they are first asked for.
+struct DeviceLimits {
+  std::optional<Limits> cpu;
+  std::optional<GpuLimits> gpu;
+
+  static Result<DeviceLimits> make(const Context& context, std::size_t bytes) {
+    DeviceLimits limits;
+    if (context.device().id.kind == DeviceKind::cuda) {
+      TERN_ASSIGN(gpu, GpuLimits::make(context, bytes));
+      limits.gpu = std::move(gpu);
+    } else {
+      TERN_ASSIGN(cpu, Limits::make(context.memory(), bytes));
+      limits.cpu = std::move(cpu);
+    }
+    return limits;
+  }
+  double measure(Limit limit, const Threads& threads) { return gpu ? gpu->measure(limit) : cpu->measure(limit, threads); }
+  [[nodiscard]] const std::vector<CalibratedLoop>& calibrated() const {
+    return gpu ? gpu->calibrated() : cpu->calibrated();
+  }
+};
+
 Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const Subject& subject,
-                       const Context& context, Limits& limits) {
+                       const Context& context, DeviceLimits& limits) {
   const Threads& threads = context.state().threads;
+  TimedRuns clock = wall_clock(subject.run);
+  if (limits.gpu) {
+    TERN_ASSIGN(events, gpu_clock(context, subject));
+    clock = std::move(events);
+  }
   const Limit limit = op_case.limit == Limit::int8_peak ? int8_limit(subject.kernel) : op_case.limit;
   const Sampling sampling{
       .repetitions = request.repetitions, .budget_s = request.budget_s, .warm = request.weights == Weights::warm};
   TERN_ASSIGN(samples, sample(
-                           wall_clock(subject.run), [&] { return limits.measure(limit, threads); }, sampling));
+                           clock, [&] { return limits.measure(limit, threads); }, sampling));
   const double gigabytes = static_cast<double>(op_case.bytes) / 1e9;
   const double work = counts_operations(limit) ? op_case.operations.value_or(0) / 1e9 : gigabytes;
   const Summary summary = summarize(samples, work);
@@ -106,7 +136,7 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
 
 // Records of one problem: every kernel that was asked for, with every thread count.
 Status measure_case(const BenchRequest& request, const OpCase& op_case, const std::vector<Preference>& preferences,
-                    const std::vector<Context>& contexts, Limits& limits, const BenchProgress& progress,
+                    const std::vector<Context>& contexts, DeviceLimits& limits, const BenchProgress& progress,
                     std::vector<Record>& records) {
   Status refused;
   const std::size_t before = records.size();
@@ -123,7 +153,9 @@ Status measure_case(const BenchRequest& request, const OpCase& op_case, const st
                      preference.kernel, subject->kernel);
       if (progress)
         progress(
-            fmt::format("{} with {} thread{}", subject->kernel, context.threads(), context.threads() == 1 ? "" : "s"));
+            limits.gpu ? fmt::format("{} on {}", subject->kernel, name(context.device().id))
+                       : fmt::format("{} with {} thread{}", subject->kernel, context.threads(),
+                                     context.threads() == 1 ? "" : "s"));
       TERN_ASSIGN(record, measure(request, op_case, *subject, context, limits));
       records.push_back(std::move(record));
     }
@@ -183,11 +215,11 @@ Result<BenchReport> bench(const BenchRequest& request, const BenchProgress& prog
     if (progress) progress(what);
   };
   TERN_ASSIGN(op, find_op(request.op));
-  TERN_ASSIGN(contexts, open_contexts(request.threads));
+  TERN_ASSIGN(contexts, open_contexts(request.device, request.threads));
   // The widest pool fills the buffers.
   const auto widest = std::ranges::max_element(contexts, {}, &Context::threads);
   TERN_ASSIGN(preferences, chosen_kernels(request, *widest));
-  TERN_ASSIGN(limits, Limits::make(widest->memory(), request.limit_bytes));
+  TERN_ASSIGN(limits, DeviceLimits::make(*widest, request.limit_bytes));
   BenchReport report{.machine = widest->device(), .limits = {}, .date = utc_now(), .records = {}};
   if (request.model.empty()) {
     tell("making random weights");

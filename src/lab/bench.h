@@ -34,7 +34,8 @@ struct BenchRequest {
   LinearMath math = LinearMath::w2a8;
   std::string model;         // linear only: all layers of this model instead of one shape
   bool baselines = false;    // linear only: other libraries beside the kernel, where they are installed
-  std::vector<int> threads;  // empty: what a Context takes by itself
+  DeviceId device = {};
+  std::vector<int> threads;  // of a CPU; empty: what a Context takes by itself
   std::string kernel;        // empty: the one selection picks
   bool all_kernels = false;  // every kernel of the op that takes the problem on this machine
   Weights weights = Weights::cold;
@@ -47,7 +48,7 @@ struct BenchRequest {
 // One kernel made ready. run(turn) computes the problem once, a cold one on buffers number turn modulo their count.
 struct Subject {
   std::string kernel;
-  std::function<Status(std::int64_t turn)> run;
+  std::function<Status(std::int64_t turn)> run;  // on a GPU: puts it on the context's stream
 };
 
 // Another library doing the same work. make() answers why it cannot, or the run.

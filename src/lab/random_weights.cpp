@@ -2,6 +2,8 @@
 #include "lab/random_weights.h"
 
 #include "ops/elements.h"
+#include "plan/context_state.h"
+#include "base/errors.h"
 
 namespace tern::lab {
 namespace {
@@ -37,6 +39,18 @@ void fill_random_weights(const Threads& threads, std::uint64_t seed, DType dtype
       for (std::int64_t i = begin; i < end; ++i)
         write_element(data, dtype, i, weight_of(mix(start + static_cast<std::uint64_t>(i))));
   });
+}
+
+Status fill_random_weights(const Context& context, std::uint64_t seed, DType dtype, void* data, std::int64_t count) {
+  const Threads& threads = context.state().threads;
+  if (context.device().id.kind == DeviceKind::cpu) {
+    fill_random_weights(threads, seed, dtype, data, count);
+    return {};
+  }
+  TERN_ASSIGN(host, Tensor::allocate(host_memory(), dtype, {count}, "random weights"));
+  fill_random_weights(threads, seed, dtype, host.data(), count);
+  TERN_RETURN_IF_ERROR(context.copy({data, dtype, {count}, context.device().id}, host.view(), context.stream()));
+  return context.stream().synchronize();
 }
 
 }  // namespace tern::lab

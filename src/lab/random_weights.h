@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "device/threads.h"
+#include "tern/context.h"
 #include "tern/types.h"
 
 namespace tern::lab {
@@ -13,5 +14,7 @@ float random_weight(std::uint64_t seed, std::int64_t index);
 
 // In any float type.
 void fill_random_weights(const Threads& threads, std::uint64_t seed, DType dtype, void* data, std::int64_t count);
+// In memory of a context, on whichever device.
+Status fill_random_weights(const Context& context, std::uint64_t seed, DType dtype, void* data, std::int64_t count);
 
 }  // namespace tern::lab

@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t kPartAlignment = 64;
 
 // What this process may still take: a tenth is left to everybody else, and the limits get their buffer later.
-Result<std::size_t> spare_memory_bytes(const BenchRequest& request) {
-  TERN_ASSIGN(inventory, devices());
-  const std::size_t available = inventory.devices.front().memory_available_bytes;
+Result<std::size_t> spare_memory_bytes(const BenchRequest& request, const Context& context) {
+  TERN_ASSIGN(info, context.memory_info());
+  const std::size_t available = info.free_bytes;
   const std::size_t kept = available / 10 + request.limit_bytes;
   return available > kept ? available - kept : 0;
 }
@@ -52,8 +52,9 @@ Result<Rotation> Rotation::make(const BenchRequest& request, const Context& cont
     copy_bytes += rotation.stride_bytes_.back();
   }
   const std::size_t cold_bytes = request.cold_bytes != 0 ? request.cold_bytes : cold_rotation_bytes(context.device());
-  TERN_ASSIGN(spare_bytes, spare_memory_bytes(request));
+  TERN_ASSIGN(spare_bytes, spare_memory_bytes(request, context));
   TERN_ASSIGN(plan, plan_rotation(copy_bytes, request.weights == Weights::cold ? cold_bytes : 0, spare_bytes));
+  rotation.device_ = context.device().id;
   rotation.copies_ = plan.copies;
   rotation.note_ = plan.note;
   for (const std::size_t stride : rotation.stride_bytes_) {

@@ -32,11 +32,13 @@ class Rotation {
 
   [[nodiscard]] std::int64_t copies() const { return copies_; }
   [[nodiscard]] void* part(std::size_t part, std::int64_t copy) const;
+  [[nodiscard]] DeviceId device() const { return device_; }
   [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
   std::int64_t copies_ = 1;
   std::string note_;
+  DeviceId device_;
   std::vector<Tensor> slabs_;  // one per part, copies side by side
   std::vector<std::size_t> stride_bytes_;
 };

@@ -56,8 +56,9 @@ Result<TernaryCopies> TernaryCopies::make(const BenchRequest& request, const Con
   TERN_ASSIGN(rotation, Rotation::make(request, context, std::array{weight_bytes, code_bytes, scale_bytes}));
   made.rotation_ = std::move(rotation);
   for (std::int64_t copy = 0; copy < made.copies(); ++copy) {
-    fill_random_weights(context.state().threads, static_cast<std::uint64_t>(copy), problem.dtype,
-                        made.rotation_.part(kWeights, copy), problem.rows * problem.k);
+    TERN_RETURN_IF_ERROR(fill_random_weights(context, static_cast<std::uint64_t>(copy), problem.dtype,
+                                             made.rotation_.part(kWeights, copy), problem.rows * problem.k));
+    if (context.device().id.kind != DeviceKind::cpu) continue;
     std::memset(made.rotation_.part(kCodes, copy), 0, code_bytes);
     std::memset(made.rotation_.part(kScales, copy), 0, scale_bytes);
   }
@@ -65,17 +66,18 @@ Result<TernaryCopies> TernaryCopies::make(const BenchRequest& request, const Con
 }
 
 TensorView TernaryCopies::weights(std::int64_t copy) const {
-  return {rotation_.part(kWeights, copy), problem_.dtype, {problem_.rows, problem_.k}};
+  return {rotation_.part(kWeights, copy), problem_.dtype, {problem_.rows, problem_.k}, rotation_.device()};
 }
 
 TensorView TernaryCopies::codes(std::int64_t copy) const {
   return {rotation_.part(kCodes, copy),
           code_dtype(problem_.format),
-          {problem_.rows, row_bytes(problem_.format, problem_.k)}};
+          {problem_.rows, row_bytes(problem_.format, problem_.k)},
+          rotation_.device()};
 }
 
 TensorView TernaryCopies::scales(std::int64_t copy) const {
-  return {rotation_.part(kScales, copy), DType::f32, {scale_count_}};
+  return {rotation_.part(kScales, copy), DType::f32, {scale_count_}, rotation_.device()};
 }
 
 }  // namespace tern::lab

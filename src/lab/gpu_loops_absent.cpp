@@ -1,0 +1,9 @@
+// Builds without CUDA have no loops for GPUs.
+#include "lab/gpu_loops.h"
+
+namespace tern::lab {
+
+std::span<const GpuLoop> gpu_read_loops() { return {}; }
+std::span<const GpuLoop> gpu_write_loops() { return {}; }
+
+}  // namespace tern::lab
