@@ -1,0 +1,382 @@
+// activation_quantize for every GPU from sm_75. A token is read once and stays in the registers of a warp or a block;
+// only tokens too long for that are read twice.
+#include <type_traits>
+
+#include "base/checked.h"
+#include "ops/activation_quantize/activation_quantize.h"
+#include "ops/cuda_words.h"
+
+namespace tern::activation_quantize {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxVectors = 4;  // in the registers of a thread
+
+// What the kernels get.
+struct Job {
+  const void* x;
+  std::int64_t x_stride;
+  std::int8_t* q;
+  std::int64_t q_stride;
+  float* scales;
+  std::int32_t* sums;
+  std::int64_t m, k;
+  bool vectors_aligned;  // every token of x and q begins on a boundary of a vector
+  bool saturate;
+  cuda::Report report;
+};
+
+// --- vectors: 16 bytes of x, four words, the elements in the order of their bits ---
+
+template <class E>
+constexpr int kPerWord = 4 / sizeof(typename E::Raw);
+template <class E>
+constexpr int kVector = 4 * kPerWord<E>;
+// The bits of an infinity; what is above, without its sign, is NaN.
+template <class E>
+constexpr unsigned kInfinity = sizeof(typename E::Raw) == 4    ? 0x7F800000U
+                               : std::is_same_v<E, cuda::Bf16> ? 0x7F80U
+                                                               : 0x7C00U;
+template <class E>
+constexpr unsigned kMagnitude = sizeof(typename E::Raw) == 4 ? 0x7FFFFFFFU : 0x7FFFU;
+
+struct Words {
+  unsigned w[4];
+};
+
+template <class E>
+__device__ unsigned bits_of(unsigned word, int j) {
+  if constexpr (kPerWord<E> == 1) return word;
+  return j == 0 ? word & 0xFFFFU : word >> 16;
+}
+template <class E>
+__device__ float value_of(unsigned word, int j) {
+  if constexpr (std::is_same_v<E, cuda::F16>) return cuda::F16::widen(static_cast<std::uint16_t>(bits_of<E>(word, j)));
+  if constexpr (std::is_same_v<E, cuda::Bf16>) return __uint_as_float(j == 0 ? word << 16 : word & 0xFFFF0000U);
+  return __uint_as_float(word);
+}
+
+// Elements at and behind k are +0, which changes neither a maximum nor a sum. kWhole: there are none in any vector, and
+// all are aligned.
+template <class E, bool kWhole>
+__device__ Words load(const Job& job, const typename E::Raw* x, std::int64_t vector) {
+  const std::int64_t first = vector * kVector<E>;
+  if (kWhole ? first < job.k : job.vectors_aligned && first + kVector<E> <= job.k) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(x + first));
+    return {{v.x, v.y, v.z, v.w}};
+  }
+  Words words = {};
+  if constexpr (!kWhole) {
+#pragma unroll
+    for (int i = 0; i < kVector<E>; ++i)
+      if (first + i < job.k) {
+        if constexpr (kPerWord<E> == 1)
+          words.w[i] = __float_as_uint(x[first + i]);
+        else
+          words.w[i / 2] |= static_cast<unsigned>(x[first + i]) << (16 * (i % 2));
+      }
+  }
+  return words;
+}
+
+template <class E, bool kWhole>
+__device__ void store(const Job& job, std::int8_t* q, std::int64_t vector, const unsigned (&quads)[kPerWord<E>]) {
+  const std::int64_t first = vector * kVector<E>;
+  if (kWhole ? first < job.k : job.vectors_aligned && first + kVector<E> <= job.k) {
+    if constexpr (kPerWord<E> == 2)
+      *reinterpret_cast<uint2*>(q + first) = make_uint2(quads[0], quads[1]);
+    else
+      *reinterpret_cast<unsigned*>(q + first) = quads[0];
+  } else if constexpr (!kWhole) {
+#pragma unroll
+    for (int i = 0; i < kVector<E>; ++i)
+      if (first + i < job.k) q[first + i] = static_cast<std::int8_t>(quads[i / 4] >> (8 * (i % 4)));
+  }
+}
+
+// The largest magnitudes as bits, which without their sign have the floats' order: of words, or of both halves of
+// words.
+template <class E>
+__device__ unsigned max_magnitudes(const Words& words, unsigned most) {
+#pragma unroll
+  for (const unsigned word : words.w)
+    most = kPerWord<E> == 1 ? max(most, word & 0x7FFFFFFFU) : __vmaxu2(most, word & 0x7FFF7FFFU);
+  return most;
+}
+template <class E>
+__device__ unsigned largest_of(unsigned magnitudes) {
+  return kPerWord<E> == 1 ? magnitudes : max(magnitudes & 0xFFFFU, magnitudes >> 16);
+}
+
+// NaN as +0; an infinity less one bit is the largest finite value of its sign.
+template <class E>
+__device__ void saturate(Words& words) {
+#pragma unroll
+  for (unsigned& word : words.w) {
+    unsigned mended = 0;
+#pragma unroll
+    for (int j = 0; j < kPerWord<E>; ++j) {
+      const unsigned bits = bits_of<E>(word, j), magnitude = bits & kMagnitude<E>;
+      mended |= (magnitude > kInfinity<E> ? 0 : magnitude == kInfinity<E> ? bits - 1 : bits) << (16 * j);
+    }
+    word = mended;
+  }
+}
+
+template <class E>
+__device__ void report_non_finite(const Job& job, std::int64_t token, std::int64_t vector, const Words& words) {
+#pragma unroll
+  for (int i = 0; i < kVector<E>; ++i)
+    if ((bits_of<E>(words.w[i / kPerWord<E>], i % kPerWord<E>) & kMagnitude<E>) >= kInfinity<E>)
+      job.report(cuda::kNonFinite, token * job.k + vector * kVector<E> + i);
+}
+
+// rne(x * s) of four, one a byte. abs(x) <= max abs, so that abs(x * s) stays below 127.5 and nothing is to be clamped;
+// added to 1.5 * 2^23, whose last bit is worth 1, it is rounded to an integer in the low bits.
+__device__ unsigned rounded(float a, float b, float c, float d, float s) {
+  constexpr float kShift = 12582912.0F;
+  const auto bits = [s](float x) { return __float_as_uint(__fadd_rn(__fmul_rn(x, s), kShift)); };
+  return __byte_perm(__byte_perm(bits(a), bits(b), 0x0040), __byte_perm(bits(c), bits(d), 0x0040), 0x5410);
+}
+
+// Quantizes and stores a vector; adds its codes to sum.
+template <class E, bool kWhole>
+__device__ int quantize_vector(const Job& job, std::int8_t* q, std::int64_t vector, const Words& words, float s,
+                               int sum) {
+  unsigned quads[kPerWord<E>];
+#pragma unroll
+  for (int i = 0; i < kPerWord<E>; ++i) {
+    const auto x = [&](int j) {
+      j += 4 * i;
+      return value_of<E>(words.w[j / kPerWord<E>], j % kPerWord<E>);
+    };
+    quads[i] = rounded(x(0), x(1), x(2), x(3), s);
+    sum = __dp4a(static_cast<int>(quads[i]), 0x01010101, sum);
+  }
+  store<E, kWhole>(job, q, vector, quads);
+  return sum;
+}
+
+// s of the largest magnitude's bits.
+template <class E>
+__device__ float scale_of(unsigned magnitude) {
+  return __fdiv_rn(127.0F, fmaxf(value_of<E>(magnitude, 0), 1e-5F));
+}
+
+// --- reductions over the threads of a token: one warp, or all warps of a block ---
+
+struct Shared {
+  unsigned max[kMaxThreads / kWarp];
+  int sum[kMaxThreads / kWarp];
+};
+
+__device__ unsigned warp_max(unsigned v) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(kAllLanes, v);
+#else
+  for (int step = kWarp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(kAllLanes, v, step));
+  return v;
+#endif
+}
+__device__ int warp_sum(int v) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(kAllLanes, v);
+#else
+  for (int step = kWarp / 2; step > 0; step /= 2) v += __shfl_xor_sync(kAllLanes, v, step);
+  return v;
+#endif
+}
+
+// The maximum, in every thread.
+__device__ unsigned token_max(Shared& shared, unsigned v) {
+  v = warp_max(v);
+  if (blockDim.x == kWarp) return v;
+  const unsigned lane = threadIdx.x % kWarp;
+  if (lane == 0) shared.max[threadIdx.x / kWarp] = v;
+  __syncthreads();
+  return warp_max(lane < blockDim.x / kWarp ? shared.max[lane] : 0);
+}
+// The sum, in the first warp.
+__device__ int token_sum(Shared& shared, int v) {
+  v = warp_sum(v);
+  if (blockDim.x == kWarp) return v;
+  const unsigned lane = threadIdx.x % kWarp;
+  if (lane == 0) shared.sum[threadIdx.x / kWarp] = v;
+  __syncthreads();
+  if (threadIdx.x >= kWarp) return 0;
+  return warp_sum(lane < blockDim.x / kWarp ? shared.sum[lane] : 0);
+}
+
+// --- kernels ---
+
+// Blocks have (x, y) threads: x for one token, y tokens; y is 1 where x is more than a warp. Their own x and y count
+// such blocks.
+__device__ std::int64_t this_token() {
+  return (static_cast<std::int64_t>(blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.y + threadIdx.y;
+}
+
+// Vector i of a thread is the token's vector threadIdx.x + i * blockDim.x.
+template <class E, int kVectors, bool kWhole>
+__global__ void __launch_bounds__(kMaxThreads) quantize_held(const __grid_constant__ Job job) {
+  __shared__ Shared shared;
+  const std::int64_t token = this_token();
+  if (token >= job.m) return;
+  const auto* x = static_cast<const typename E::Raw*>(job.x) + token * job.x_stride;
+  Words words[kVectors];
+  const auto vector = [](int i) { return static_cast<std::int64_t>(threadIdx.x + i * blockDim.x); };
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) words[i] = load<E, kWhole>(job, x, vector(i));
+  const auto largest = [&] {
+    unsigned most = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) most = max_magnitudes<E>(words[i], most);
+    return token_max(shared, largest_of<E>(most));
+  };
+  unsigned magnitude = largest();
+  if (magnitude >= kInfinity<E>) {  // the same in all threads of the token
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (!job.saturate) report_non_finite<E>(job, token, vector(i), words[i]);
+      saturate<E>(words[i]);
+    }
+    if (blockDim.x > kWarp) __syncthreads();  // all have read the first maximum
+    magnitude = largest();
+  }
+  const float s = scale_of<E>(magnitude);
+  std::int8_t* q = job.q + token * job.q_stride;
+  int sum = 0;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) sum = quantize_vector<E, kWhole>(job, q, vector(i), words[i], s, sum);
+  sum = token_sum(shared, sum);
+  if (threadIdx.x == 0) {
+    job.scales[token] = s;
+    job.sums[token] = sum;
+  }
+}
+
+// A block reads a token for its maximum and again, then from a cache, for its codes.
+template <class E>
+__global__ void __launch_bounds__(kMaxThreads) quantize_long(const __grid_constant__ Job job) {
+  __shared__ Shared shared;
+  const std::int64_t token = this_token();
+  if (token >= job.m) return;
+  const auto* x = static_cast<const typename E::Raw*>(job.x) + token * job.x_stride;
+  const std::int64_t vectors = ceil_div(job.k, kVector<E>);
+  const auto not_finite = [](const Words& words) { return largest_of<E>(max_magnitudes<E>(words, 0)) >= kInfinity<E>; };
+  unsigned most = 0;
+#pragma unroll 4
+  for (std::int64_t vector = threadIdx.x; vector < vectors; vector += blockDim.x) {
+    Words words = load<E, false>(job, x, vector);
+    if (not_finite(words)) {
+      if (!job.saturate) report_non_finite<E>(job, token, vector, words);
+      saturate<E>(words);
+    }
+    most = max_magnitudes<E>(words, most);
+  }
+  const float s = scale_of<E>(token_max(shared, largest_of<E>(most)));
+  std::int8_t* q = job.q + token * job.q_stride;
+  int sum = 0;
+#pragma unroll 4
+  for (std::int64_t vector = threadIdx.x; vector < vectors; vector += blockDim.x) {
+    Words words = load<E, false>(job, x, vector);
+    if (not_finite(words)) saturate<E>(words);
+    sum = quantize_vector<E, false>(job, q, vector, words, s, sum);
+  }
+  sum = token_sum(shared, sum);
+  if (threadIdx.x == 0) {
+    job.scales[token] = s;
+    job.sums[token] = sum;
+  }
+}
+
+// --- launches ---
+
+std::size_t workspace_bytes(const ActivationQuantize::Problem&) { return 0; }
+
+// How the threads of a block share tokens.
+struct Split {
+  int threads;  // of a token
+  int vectors;  // of a thread: 1, 2 or 4; 0: the token is not held
+  int tokens;   // of a block
+};
+
+// Few tokens: as many threads as there are vectors, for the shortest way through. Enough tokens to fill the GPU: more
+// vectors to a thread, fewer threads to wait for each other.
+Split split(std::int64_t m, std::int64_t vectors, int multiprocessors) {
+  if (vectors > kMaxThreads * kMaxVectors) return {kMaxThreads, 0, 1};
+  const bool many = m >= 4 * std::int64_t{multiprocessors};
+  const auto needed = [vectors](int threads) { return static_cast<int>(ceil_div(vectors, threads)); };
+  const auto rounded_up = [](int count) { return count <= 1 ? 1 : count == 2 ? 2 : kMaxVectors; };
+  if (many && needed(kWarp) <= kMaxVectors) return {kWarp, rounded_up(needed(kWarp)), 8};
+  const int each = many ? kMaxVectors : rounded_up(needed(kMaxThreads));
+  const int warps = needed(each * kWarp);
+  return {warps * kWarp, each, 1};
+}
+
+dim3 blocks_of(std::int64_t tokens, int each) {
+  constexpr std::int64_t kMaxX = 0x7FFFFFFF;
+  const std::int64_t blocks = ceil_div(tokens, each), x = blocks < kMaxX ? blocks : kMaxX;
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(ceil_div(blocks, x)));
+}
+
+template <class E, int kVectors>
+int launch_held(const Job& job, const Split& split, cudaStream_t stream) {
+  const dim3 threads(split.threads, split.tokens);
+  const dim3 blocks = blocks_of(job.m, split.tokens);
+  if (job.vectors_aligned && job.k % kVector<E> == 0)
+    quantize_held<E, kVectors, true><<<blocks, threads, 0, stream>>>(job);
+  else
+    quantize_held<E, kVectors, false><<<blocks, threads, 0, stream>>>(job);
+  return cudaGetLastError();
+}
+
+// Whether every token begins on a boundary.
+bool aligned(const void* data, std::int64_t stride_bytes, std::int64_t m, std::int64_t boundary) {
+  return reinterpret_cast<std::uintptr_t>(data) % boundary == 0 && (m == 1 || stride_bytes % boundary == 0);
+}
+
+template <class E>
+int launch_as(Job job, int multiprocessors, cudaStream_t stream) {
+  constexpr int kElements = kVector<E>;
+  job.vectors_aligned = aligned(job.x, job.x_stride * static_cast<std::int64_t>(sizeof(typename E::Raw)), job.m, 16) &&
+                        aligned(job.q, job.q_stride, job.m, kElements);
+  const Split s = split(job.m, ceil_div(job.k, kElements), multiprocessors);
+  switch (s.vectors) {
+    case 1: return launch_held<E, 1>(job, s, stream);
+    case 2: return launch_held<E, 2>(job, s, stream);
+    case 4: return launch_held<E, 4>(job, s, stream);
+    default: break;
+  }
+  quantize_long<E><<<blocks_of(job.m, 1), s.threads, 0, stream>>>(job);
+  return cudaGetLastError();
+}
+
+int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
+  const auto& p = params.problem;
+  const Job job{.x = params.x,
+                .x_stride = params.x_stride,
+                .q = params.q,
+                .q_stride = params.q_stride,
+                .scales = params.scales,
+                .sums = params.sums,
+                .m = p.m,
+                .k = p.k,
+                .vectors_aligned = false,
+                .saturate = p.non_finite == NonFinite::saturate,
+                .report = cuda::report_of(launch)};
+  const auto stream = static_cast<cudaStream_t>(launch.stream);
+  switch (p.dtype) {
+    case DType::f16: return launch_as<cuda::F16>(job, launch.multiprocessors, stream);
+    case DType::bf16: return launch_as<cuda::Bf16>(job, launch.multiprocessors, stream);
+    default: return launch_as<cuda::F32>(job, launch.multiprocessors, stream);
+  }
+}
+
+}  // namespace
+
+extern const Cuda cuda_sm75;
+const Cuda cuda_sm75{workspace_bytes, launch};
+
+}  // namespace tern::activation_quantize
