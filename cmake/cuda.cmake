@@ -37,7 +37,7 @@ target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:\
 --generate-code=arch=compute_75$<COMMA>code=[compute_75$<COMMA>sm_75];\
 --generate-code=arch=compute_80$<COMMA>code=[compute_80$<COMMA>sm_80];\
 --generate-code=arch=compute_90a$<COMMA>code=sm_90a;\
---fmad=false;--ftz=false;--prec-div=true;--prec-sqrt=true;--expt-relaxed-constexpr;-diag-suppress=2810$<COMMA>554;-Xcompiler=-Wall$<COMMA>-Wextra>")
+--fmad=false;--ftz=false;--prec-div=true;--prec-sqrt=true;--expt-relaxed-constexpr;--compress-mode=size;-diag-suppress=2810$<COMMA>554;-Xcompiler=-Wall$<COMMA>-Wextra>")
 if(TERN_WERROR)
   target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()

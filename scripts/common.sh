@@ -6,7 +6,10 @@ jobs=$(nproc)
 passed=0 failed=0 skipped=0
 
 # A compiler cache, where there is one; it only matters when a build folder is made.
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"; fi
+if command -v ccache >/dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
+  export CMAKE_CUDA_COMPILER_LAUNCHER="${CMAKE_CUDA_COMPILER_LAUNCHER-ccache}"
+fi
 
 heading() { printf '\n== %s\n' "$*"; }
 

@@ -30,6 +30,7 @@ constexpr auto kAmxInt8 = Capabilities::of(Capability::x86_avx512vbmi, Capabilit
 constexpr auto kNeon = Capabilities::of(Capability::arm_neon);
 constexpr auto kDotprod = Capabilities::of(Capability::arm_neon, Capability::arm_dotprod);
 constexpr auto kI8mm = Capabilities::of(Capability::arm_neon, Capability::arm_dotprod, Capability::arm_i8mm);
+constexpr auto kSm75 = Capabilities::of(Capability::sm_75);
 constexpr auto kFloats = EnumSet<DType>::of(DType::f32, DType::f16, DType::bf16);
 constexpr auto kAllFloats = EnumSet<DType>::of(DType::f32, DType::f64, DType::f16, DType::bf16);
 constexpr auto kActivations = EnumSet<DType>::of(DType::i8, DType::f32, DType::f16, DType::bf16);

@@ -48,6 +48,10 @@ Status check_view(const Where& where, std::string_view argument, const ConstTens
     if (view.strides[axis] < 0)
       return error(Code::invalid_argument, op, "{} has the negative stride {}", argument, view.strides[axis]);
   if (elements > 0 && view.data == nullptr) return error(Code::invalid_argument, op, "{} is null", argument);
+  if (where.device.kind == DeviceKind::cuda && elements > 0 &&
+      reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0)
+    return error(Code::invalid_argument, op, "{} begins between two elements of {} bytes, which no GPU can read", argument,
+                 size_of(view.dtype));
   const auto reach = reach_bytes(view);
   if (!reach) return error(Code::invalid_argument, op, "{} {} reaches over 2^63 bytes", argument, name(view.shape));
   if (reinterpret_cast<std::uintptr_t>(view.data) >

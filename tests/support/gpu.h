@@ -28,9 +28,11 @@ class OnGpu {
   static constexpr std::size_t kGuard = 256;
   static constexpr std::uint8_t kPoison = 0xA7;
 
-  OnGpu(const void* host, std::int64_t bytes) : host_(host), bytes_(static_cast<std::size_t>(bytes)) {
+  // From an address that is a multiple of `element`, which a GPU needs.
+  OnGpu(const void* host, std::int64_t bytes, std::size_t element = 1)
+      : host_(host), bytes_(static_cast<std::size_t>(bytes)) {
     image_.assign(bytes_ + 3 * kGuard, kPoison);
-    begin_ = kGuard + reinterpret_cast<std::uintptr_t>(host) % kGuard;
+    begin_ = kGuard + reinterpret_cast<std::uintptr_t>(host) % kGuard / element * element;
     if (bytes_ > 0) std::memcpy(image_.data() + begin_, host, bytes_);
     memory_ = *Tensor::allocate(gpu()->memory(), DType::u8, {static_cast<std::int64_t>(image_.size())}, "test");
     EXPECT_TRUE(gpu()->copy(memory_.view(), {image_.data(), DType::u8, memory_.shape()}, gpu()->stream()).ok());
@@ -79,10 +81,10 @@ template <class Run>
 Status staged(const ternary_quantize::Params& p, Run run) {
   const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
   const std::int64_t code_bytes = row_bytes(p.problem.format, p.problem.k);
-  OnGpu x(p.x, reach(p.problem.rows, p.problem.k, p.x_stride, size));
+  OnGpu x(p.x, reach(p.problem.rows, p.problem.k, p.x_stride, size), size_of(p.problem.dtype));
   OnGpu codes(p.codes, reach(p.problem.rows, code_bytes, p.codes_stride));
-  OnGpu scales(p.scales, p.ranges.total * 4);
-  OnGpu given(p.given, p.given == nullptr ? 0 : (p.given_step == 0 ? 1 : p.ranges.total) * 4);
+  OnGpu scales(p.scales, p.ranges.total * 4, 4);
+  OnGpu given(p.given, p.given == nullptr ? 0 : (p.given_step == 0 ? 1 : p.ranges.total) * 4, 4);
   ternary_quantize::Params there = p;
   there.x = x.as<void>();
   there.codes = codes.as<std::uint8_t>();
@@ -99,8 +101,8 @@ template <class Run>
 Status staged(const ternary_dequantize::Params& p, Run run) {
   const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
   OnGpu codes(p.codes, reach(p.problem.rows, row_bytes(p.problem.format, p.problem.k), p.codes_stride));
-  OnGpu scales(p.scales, p.ranges.total * 4);
-  OnGpu y(p.y, reach(p.problem.rows, p.problem.k, p.y_stride, size));
+  OnGpu scales(p.scales, p.ranges.total * 4, 4);
+  OnGpu y(p.y, reach(p.problem.rows, p.problem.k, p.y_stride, size), size_of(p.problem.dtype));
   ternary_dequantize::Params there = p;
   there.codes = codes.as<std::uint8_t>();
   there.scales = scales.as<float>();
@@ -114,10 +116,10 @@ Status staged(const ternary_dequantize::Params& p, Run run) {
 template <class Run>
 Status staged(const activation_quantize::Params& p, Run run) {
   const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
-  OnGpu x(p.x, reach(p.problem.m, p.problem.k, p.x_stride, size));
+  OnGpu x(p.x, reach(p.problem.m, p.problem.k, p.x_stride, size), size_of(p.problem.dtype));
   OnGpu q(p.q, reach(p.problem.m, p.problem.k, p.q_stride));
-  OnGpu scales(p.scales, p.problem.m * 4);
-  OnGpu sums(p.sums, p.problem.m * 4);
+  OnGpu scales(p.scales, p.problem.m * 4, 4);
+  OnGpu sums(p.sums, p.problem.m * 4, 4);
   activation_quantize::Params there = p;
   there.x = x.as<void>();
   there.q = q.as<std::int8_t>();
