@@ -83,7 +83,7 @@ TEST(Plan, StrictTakes) {
 
 TEST(Plan, DeviceTakes) {
   const Context context = open();
-  const Variable v("TERN_DEVICE", "cuda:0");
+  const Variable v("TERN_DEVICE", "cuda:99");
   EXPECT_EQ(TernaryQuantizePlan::select(context, kProblem).code(), Code::invalid_argument);
   EXPECT_EQ(Context::open().code(), Code::gpu_not_available);
 }

@@ -6,6 +6,8 @@
 #include "device/isa.h"
 #include "plan/select.h"
 
+#include "build_config.h"
+
 namespace tern {
 namespace {
 
@@ -40,6 +42,7 @@ Selection choose(const Machine& machine, const Options& options = {}, const Pref
   return selection.ok() ? *std::move(selection) : Selection{};
 }
 
+constexpr const char* kNoGpu = "needs a CUDA device, this is a CPU";
 const std::map<std::string, std::string> kOthers = {{"ternary_quantize.i2.x86_avx512", "does not know scheme absmean"},
                                                     {"ternary_quantize.s2.x86_avx2", "is for s2, the problem is i2"},
                                                     {"ternary_quantize.i8.x86_avx2", "is for i8, the problem is i2"},
@@ -53,7 +56,15 @@ const std::map<std::string, std::string> kOthers = {{"ternary_quantize.i2.x86_av
                                                     {"ternary_quantize.i8.reference", "is for i8, the problem is i2"},
                                                     {"ternary_quantize.b3.x86_avx2", "is for b3, the problem is i2"},
                                                     {"ternary_quantize.b3.scalar", "is for b3, the problem is i2"},
-                                                    {"ternary_quantize.b3.reference", "is for b3, the problem is i2"}};
+                                                    {"ternary_quantize.b3.reference", "is for b3, the problem is i2"},
+                                                    {"ternary_quantize.i2.cuda_sm75", kNoGpu},
+                                                    {"ternary_quantize.i2.cuda_simple", kNoGpu},
+                                                    {"ternary_quantize.s2.cuda_sm75", "is for s2, the problem is i2"},
+                                                    {"ternary_quantize.s2.cuda_simple", "is for s2, the problem is i2"},
+                                                    {"ternary_quantize.i8.cuda_sm75", "is for i8, the problem is i2"},
+                                                    {"ternary_quantize.i8.cuda_simple", "is for i8, the problem is i2"},
+                                                    {"ternary_quantize.b3.cuda_sm75", "is for b3, the problem is i2"},
+                                                    {"ternary_quantize.b3.cuda_simple", "is for b3, the problem is i2"}};
 
 std::map<std::string, std::string> with_i2(const std::string& avx2, const std::string& sse41, const std::string& neon,
                                            const std::string& scalar, const std::string& reference) {
@@ -121,13 +132,20 @@ TEST(Select, ArmServer) {
 }
 #endif
 
-TEST(Select, GpusHaveNoKernelYetAndNothingFallsBackToTheCpu) {
+TEST(Select, GpusHaveTheirOwnKernelsAndNothingFallsBackToTheCpu) {
+  const std::string why = "needs a CPU, this is a CUDA device";
   for (const Machine& gpu : {kTuring, kHopper, kBlackwell}) {
     const auto s = choose(gpu);
-    EXPECT_EQ(s.kernel, nullptr);
-    const std::string why = "needs a CPU, this is a CUDA device";
-    EXPECT_EQ(reasons(s), with_i2(why, why, why, why, why));
+    EXPECT_EQ(s.explanation.chosen, TERN_HAVE_CUDA == 1 ? "ternary_quantize.i2.cuda_sm75" : "");
+    for (const char* isa : {"x86_avx2", "x86_sse41", "arm_neon", "scalar", "reference"})
+      EXPECT_EQ(reasons(s).at(std::string("ternary_quantize.i2.") + isa), why);
+    const auto none = choose(gpu, {}, {}, linear_i2());
+    EXPECT_EQ(none.kernel, nullptr);
+    for (const auto& [kernel, reason] : reasons(none))
+      EXPECT_TRUE(reason == why || kernel.find(".b3.") != kernel.npos || kernel.find("amx") != kernel.npos) << kernel;
   }
+  const Machine old{.device = {DeviceKind::cuda, 0}, .capabilities = {}};  // a Pascal
+  EXPECT_EQ(reasons(choose(old)).at("ternary_quantize.i2.cuda_sm75"), "needs sm_75, which this machine does not have");
 }
 
 // A made-up list, so that the same function is tested with what is still to come.
