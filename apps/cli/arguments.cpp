@@ -36,6 +36,10 @@ void add_threads_argument(CLI::App& command, std::optional<int>& threads) {
   command.add_option("--threads", threads, "Threads to use; otherwise all this process may use")->type_name("N");
 }
 
+void add_device_argument(CLI::App& command, std::string& device) {
+  command.add_option("--device", device, "cpu (default), cuda:0, ...; `tern devices` lists them")->type_name("NAME");
+}
+
 void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments) {
   command.add_option("--scheme", arguments.scheme, "absmean (default), absmax, mse or int2")->type_name("NAME");
   command.add_option("--granularity", arguments.granularity, "Who shares a scale: tensor (default), row, group:N")
@@ -79,14 +83,18 @@ Error only_linear_has(const std::string& option, const std::string& op) {
   return bad_argument(option, fmt::format("{} has no {}; linear has", op, option));
 }
 
-Result<Context> open_context(const std::optional<int>& threads, std::shared_ptr<Observer> observer) {
+Result<Context> open_context(const std::optional<int>& threads, const std::string& device,
+                             std::shared_ptr<Observer> observer) {
   if (threads && *threads < 1)
     return bad_argument("--threads", fmt::format("{} threads cannot work; give 1 or more", *threads));
   if (!observer) observer = std::make_shared<RunClock>();
   ContextConfig config;
   config.threads = threads.value_or(0);
   config.observer = std::move(observer);
-  return Context::open(std::move(config));
+  if (device.empty()) return Context::open(std::move(config));
+  const Result<DeviceId> named = parse_device(device);
+  if (!named.ok()) return named.error();
+  return Context::open(*named, std::move(config));
 }
 
 void add_examples(CLI::App& command, std::initializer_list<const char*> lines) {

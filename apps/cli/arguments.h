@@ -24,6 +24,7 @@ struct OutputArguments {
 void add_output_arguments(CLI::App& command, OutputArguments& arguments);
 
 void add_threads_argument(CLI::App& command, std::optional<int>& threads);
+void add_device_argument(CLI::App& command, std::string& device);
 
 // The words of a quantization, as they were typed.
 struct SchemeArguments {
@@ -53,7 +54,8 @@ Result<float> parse_float(const std::string& option, const std::string& text);
 Error only_linear_has(const std::string& option, const std::string& op);
 
 // The context a command runs in. Without an observer, --verbose still logs.
-Result<Context> open_context(const std::optional<int>& threads, std::shared_ptr<Observer> observer = nullptr);
+Result<Context> open_context(const std::optional<int>& threads, const std::string& device,
+                             std::shared_ptr<Observer> observer = nullptr);
 
 // "Examples:" below a command's help, one command line each.
 void add_examples(CLI::App& command, std::initializer_list<const char*> lines);

@@ -33,6 +33,7 @@ struct BenchArguments {
   bool cold = false;
   bool warm = false;
   std::optional<int> repetitions;
+  std::string device;
   OutputArguments output;
 };
 
@@ -86,6 +87,11 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   Result<std::vector<int>> threads = parse_thread_counts(arguments.threads);
   if (!threads.ok()) return threads.error();
   request.threads = *std::move(threads);
+  if (!arguments.device.empty()) {
+    const Result<DeviceId> device = parse_device(arguments.device);
+    if (!device.ok()) return device.error();
+    request.device = *device;
+  }
   request.kernel = arguments.kernel;
   request.all_kernels = arguments.all_kernels;
   request.weights = arguments.warm ? lab::Weights::warm : lab::Weights::cold;
@@ -231,6 +237,7 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_flag("--warm", arguments->warm, "Data that was just used")->excludes(cold);
   command->add_option("--repetitions", arguments->repetitions, "Samples per kernel; otherwise 5 to 30, by its speed")
       ->type_name("N");
+  add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern bench ternary_quantize --all-kernels",
                           "tern bench ternary_quantize --scheme absmax --granularity group:128 --threads 1,2",

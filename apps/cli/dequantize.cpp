@@ -20,6 +20,7 @@ struct DequantizeArguments {
   std::string output_path;
   std::string dtype = "f32";
   std::optional<int> threads;
+  std::string device;
   OutputArguments output;
 };
 
@@ -85,7 +86,7 @@ Result<int> run(const DequantizeArguments& arguments) {
                  "--output"};
   ProgressBar bar(!arguments.output.json && !arguments.output.verbose);
   const auto clock = std::make_shared<RunClock>("ternary_dequantize");
-  const Result<Context> context = open_context(arguments.threads, clock);
+  const Result<Context> context = open_context(arguments.threads, arguments.device, clock);
   if (!context.ok()) return context.error();
 
   bar.phase("reading");
@@ -127,6 +128,7 @@ void add_dequantize(CLI::App& app, Session& session) {
   command->add_option("--dtype", arguments->dtype, "f32 (default), f16 or f64 as .npy; bf16 as raw elements")
       ->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
+  add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern dequantize weights.npz -o restored.npy",
                           "tern dequantize weights.npz -o restored.npy --threads 1 --json",

@@ -46,6 +46,33 @@ std::string cache_text(const Cache& cache) {
                      counted(cache.shared_by, "thread"));
 }
 
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json to_json(const GpuFacts& gpu) {
+  return {{"compute_capability", fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor)},
+          {"multiprocessors", gpu.multiprocessors},
+          {"l2_bytes", gpu.l2_bytes},
+          {"clock_mhz", gpu.clock_mhz},
+          {"memory_clock_mhz", gpu.memory_clock_mhz},
+          {"driver", gpu.driver},
+          {"driver_cuda_version", gpu.driver_version},
+          {"runtime_cuda_version", gpu.runtime_version},
+          {"pci_bus_id", gpu.pci_bus_id},
+          {"uuid", gpu.uuid},
+          {"temperature_c", or_null(gpu.temperature_c)},
+          {"power_w", or_null(gpu.power_w)},
+          {"power_limit_w", or_null(gpu.power_limit_w)},
+          {"utilization_percent", or_null(gpu.utilization_percent)},
+          {"memory_utilization_percent", or_null(gpu.memory_utilization_percent)},
+          {"clock_now_mhz", or_null(gpu.clock_now_mhz)},
+          {"memory_clock_now_mhz", or_null(gpu.memory_clock_now_mhz)},
+          {"ecc_corrected", or_null(gpu.ecc_corrected)},
+          {"ecc_uncorrected", or_null(gpu.ecc_uncorrected)}};
+}
+
 Json to_json(const Device& device) {
   Json caches = Json::array();
   for (const Cache& c : device.caches)
@@ -59,24 +86,59 @@ Json to_json(const Device& device) {
   Json nodes = Json::array();
   for (const NumaNode& n : device.numa_nodes)
     nodes.push_back({{"id", n.id}, {"memory_bytes", n.memory_bytes}, {"cpus", n.cpus}});
-  return {{"id", name(device.id)},
-          {"name", device.name},
-          {"architecture", device.architecture},
-          {"capabilities", names(device.capabilities)},
-          {"sockets", device.sockets},
-          {"cores", device.cores},
-          {"hardware_threads", device.hardware_threads},
-          {"usable_threads", device.usable_threads},
-          {"memory_total_bytes", device.memory_total_bytes},
-          {"memory_available_bytes", device.memory_available_bytes},
-          {"caches", std::move(caches)},
-          {"numa_nodes", std::move(nodes)}};
+  Json json = {{"id", name(device.id)},
+               {"name", device.name},
+               {"architecture", device.architecture},
+               {"capabilities", names(device.capabilities)},
+               {"unusable", device.unusable.empty() ? Json(nullptr) : Json(device.unusable)},
+               {"memory_total_bytes", device.memory_total_bytes},
+               {"memory_available_bytes", device.memory_available_bytes},
+               {"caches", std::move(caches)}};
+  if (device.gpu) {
+    json["gpu"] = to_json(*device.gpu);
+    return json;
+  }
+  json["sockets"] = device.sockets;
+  json["cores"] = device.cores;
+  json["hardware_threads"] = device.hardware_threads;
+  json["usable_threads"] = device.usable_threads;
+  json["numa_nodes"] = std::move(nodes);
+  return json;
+}
+
+// What is known of a GPU, in the order of the questions people ask.
+void add_gpu(Table& facts, const Device& device) {
+  const GpuFacts& gpu = *device.gpu;
+  if (!device.unusable.empty()) facts.add({"cannot be used", device.unusable});
+  facts.add({"compute", fmt::format("capability {}.{}, {} multiprocessors, {} MHz, memory {} MHz", gpu.compute_major,
+                                    gpu.compute_minor, gpu.multiprocessors, gpu.clock_mhz, gpu.memory_clock_mhz)});
+  facts.add({"L2", human_bytes(gpu.l2_bytes)});
+  facts.add({"driver", fmt::format("{} for CUDA {}, runtime {}", gpu.driver.empty() ? "unknown" : gpu.driver,
+                                   gpu.driver_version, gpu.runtime_version)});
+  std::vector<std::string> now;
+  if (gpu.temperature_c) now.push_back(fmt::format("{} C", *gpu.temperature_c));
+  if (gpu.power_w) now.push_back(fmt::format("{:.0f} W", *gpu.power_w));
+  if (gpu.power_limit_w) now.push_back(fmt::format("limit {:.0f} W", *gpu.power_limit_w));
+  if (gpu.utilization_percent) now.push_back(fmt::format("{} % busy", *gpu.utilization_percent));
+  if (gpu.clock_now_mhz) now.push_back(fmt::format("{} MHz", *gpu.clock_now_mhz));
+  if (!now.empty()) facts.add({"now", fmt::format("{}", fmt::join(now, ", "))});
+  if (gpu.ecc_corrected && gpu.ecc_uncorrected)
+    facts.add({"ECC errors", fmt::format("{} corrected, {} not", *gpu.ecc_corrected, *gpu.ecc_uncorrected)});
+  facts.add({"address", fmt::format("{} {}", gpu.pci_bus_id, gpu.uuid)});
 }
 
 void print_text(const Device& device) {
   const auto capabilities = names(device.capabilities);
   Table facts({}, 2);
   facts.add({"architecture", device.architecture});
+  if (device.gpu) {
+    add_gpu(facts, device);
+    facts.add({"capabilities", capabilities.empty() ? "none" : fmt::format("{}", fmt::join(capabilities, ", "))});
+    facts.add({"memory", fmt::format("{}, {} available", human_bytes(device.memory_total_bytes),
+                                     human_bytes(device.memory_available_bytes))});
+    fmt::print("{}: {}\n{}", name(device.id), device.name, facts.str());
+    return;
+  }
   facts.add({"processors",
              fmt::format("{}, {}, {}, {} usable here", counted(device.sockets, "socket"), counted(device.cores, "core"),
                          counted(device.hardware_threads, "hardware thread"), device.usable_threads)});

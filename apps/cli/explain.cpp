@@ -20,6 +20,7 @@ struct ExplainArguments {
   std::optional<std::string> math;
   std::string kernel;
   std::optional<int> threads;
+  std::string device;
   OutputArguments output;
 };
 
@@ -173,7 +174,7 @@ Result<int> run(const ExplainArguments& arguments) {
   if (!words.ok()) return words.error();
   const Result<DType> dtype = parse_dtype(arguments.dtype);
   if (!dtype.ok()) return dtype.error();
-  const Result<Context> context = open_context(arguments.threads);
+  const Result<Context> context = open_context(arguments.threads, arguments.device);
   if (!context.ok()) return context.error();
 
   if (arguments.math && arguments.op != "linear") return only_linear_has("--math", arguments.op);
@@ -212,6 +213,7 @@ void add_explain(CLI::App& app, Session& session) {
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
   command->add_option("--kernel", arguments->kernel, "Insist on this kernel")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
+  add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern explain ternary_quantize --shape 4096x4096",
                           "tern explain ternary_quantize --shape 4096x11008 --scheme absmax --granularity group:128",

@@ -13,6 +13,7 @@ namespace {
 
 struct KernelsArguments {
   std::string op;
+  std::string device;
   OutputArguments output;
 };
 
@@ -40,7 +41,7 @@ Status keep_only(const std::string& op, std::vector<KernelDescription>& list) {
 }
 
 Result<int> run(const KernelsArguments& arguments) {
-  const Result<Context> context = open_context(std::nullopt);
+  const Result<Context> context = open_context(std::nullopt, arguments.device);
   if (!context.ok()) return context.error();
   Result<std::vector<KernelDescription>> list = kernels(*context);
   if (!list.ok()) return list.error();
@@ -67,6 +68,7 @@ void add_kernels(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<KernelsArguments>();
   CLI::App* command = app.add_subcommand("kernels", "List the kernels, and which of them run on this machine");
   command->add_option("--op", arguments->op, "Only the kernels of this op")->type_name("OP");
+  add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern kernels", "tern kernels --op ternary_quantize", "tern kernels --json"});
   on_run(*command, session, std::move(arguments), &run);

@@ -30,6 +30,7 @@ struct QuantizeArguments {
   std::string max_error;
   std::string kernel;
   std::optional<int> threads;
+  std::string device;
   OutputArguments output;
 };
 
@@ -174,7 +175,7 @@ Result<int> run(const QuantizeArguments& arguments) {
     bar.phase("measuring");
     after_run.restart();
   });
-  const Result<Context> context = open_context(arguments.threads, clock);
+  const Result<Context> context = open_context(arguments.threads, arguments.device, clock);
   if (!context.ok()) return context.error();
   const Result<NpyFile> file = open_input(arguments);
   if (!file.ok()) return file.error();
@@ -227,6 +228,7 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("DB");
   command->add_option("--kernel", arguments->kernel, "Run this kernel or fail")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
+  add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern quantize weights.npy -o weights.npz",
                           "tern quantize weights.npy -o weights.npz --scheme absmax --granularity group:128",

@@ -15,6 +15,7 @@ namespace {
 struct SelftestArguments {
   std::string op;
   std::optional<int> threads;
+  std::string device;
   OutputArguments output;
 };
 
@@ -52,7 +53,7 @@ Json to_json(const lab::SelftestResult& r) {
 
 Result<int> run(const SelftestArguments& arguments) {
   // Under --verbose a line a kernel is enough; an observer that logged every run would bury it.
-  const Result<Context> context = open_context(arguments.threads, std::make_shared<Observer>());
+  const Result<Context> context = open_context(arguments.threads, arguments.device, std::make_shared<Observer>());
   if (!context.ok()) return context.error();
   ProgressBar bar(!arguments.output.json);
   bar.phase("comparing kernels with the reference");
@@ -91,6 +92,7 @@ void add_selftest(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("selftest", "Compare every kernel that runs here with the reference");
   command->add_option("--op", arguments->op, "Only the kernels of this op")->type_name("OP");
   add_threads_argument(*command, arguments->threads);
+  add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern selftest", "tern selftest --op ternary_quantize --threads 2", "tern selftest --json"});
   on_run(*command, session, std::move(arguments), &run);

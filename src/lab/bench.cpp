@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/errors.h"
+#include "base/options.h"
 #include "base/words.h"
 #include "lab/bench_ops.h"
 #include "lab/gpu_bench.h"
@@ -215,7 +216,9 @@ Result<BenchReport> bench(const BenchRequest& request, const BenchProgress& prog
     if (progress) progress(what);
   };
   TERN_ASSIGN(op, find_op(request.op));
-  TERN_ASSIGN(contexts, open_contexts(request.device, request.threads));
+  TERN_ASSIGN(options, read_options());
+  const DeviceId device = request.device.value_or(options.device.value_or(DeviceId{}));
+  TERN_ASSIGN(contexts, open_contexts(device, request.threads));
   // The widest pool fills the buffers.
   const auto widest = std::ranges::max_element(contexts, {}, &Context::threads);
   TERN_ASSIGN(preferences, chosen_kernels(request, *widest));

@@ -34,7 +34,7 @@ struct BenchRequest {
   LinearMath math = LinearMath::w2a8;
   std::string model;         // linear only: all layers of this model instead of one shape
   bool baselines = false;    // linear only: other libraries beside the kernel, where they are installed
-  DeviceId device = {};
+  std::optional<DeviceId> device;  // empty: TERN_DEVICE, else the CPU
   std::vector<int> threads;  // of a CPU; empty: what a Context takes by itself
   std::string kernel;        // empty: the one selection picks
   bool all_kernels = false;  // every kernel of the op that takes the problem on this machine
