@@ -34,6 +34,7 @@ struct BenchArguments {
   bool warm = false;
   std::optional<int> repetitions;
   std::string device;
+  std::string from;
   OutputArguments output;
 };
 
@@ -91,6 +92,13 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
     const Result<DeviceId> device = parse_device(arguments.device);
     if (!device.ok()) return device.error();
     request.device = *device;
+  }
+  if (!arguments.from.empty()) {
+    if (arguments.op != "ternary_quantize" || (arguments.from != "pinned" && arguments.from != "pageable"))
+      return Error{Code::invalid_argument,
+                   fmt::format("'{}' for {}: ternary_quantize takes pinned or pageable", arguments.from, arguments.op),
+                   "--from"};
+    request.from_host = arguments.from == "pinned" ? lab::HostMemoryKind::pinned : lab::HostMemoryKind::pageable;
   }
   request.kernel = arguments.kernel;
   request.all_kernels = arguments.all_kernels;
@@ -238,6 +246,8 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("--repetitions", arguments->repetitions, "Samples per kernel; otherwise 5 to 30, by its speed")
       ->type_name("N");
   add_device_argument(*command, arguments->device);
+  command->add_option("--from", arguments->from, "On a GPU, quantize a tensor of the host: pinned or pageable memory")
+      ->type_name("NAME");
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern bench ternary_quantize --all-kernels",
                           "tern bench ternary_quantize --scheme absmax --granularity group:128 --threads 1,2",
@@ -245,6 +255,8 @@ void add_bench(CLI::App& app, Session& session) {
                           "tern bench ternary_quantize --dtype bf16 --granularity row --threads 1",
                           "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
                           "tern bench linear --model bitnet-2b --threads 1,2",
+                          "tern bench ternary_quantize --device cuda:0 --scheme absmax --granularity group:128",
+                          "tern bench ternary_quantize --device cuda:0 --granularity row --from pinned",
                           "tern bench ternary_dequantize --kernel ternary_dequantize.i2.x86_avx2 --json"});
   on_run(*command, session, std::move(arguments), &run);
 }

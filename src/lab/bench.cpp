@@ -93,7 +93,7 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
                        const Context& context, DeviceLimits& limits) {
   const Threads& threads = context.state().threads;
   TimedRuns clock = wall_clock(subject.run);
-  if (limits.gpu) {
+  if (limits.gpu && !op_case.waits) {
     TERN_ASSIGN(events, gpu_clock(context, subject));
     clock = std::move(events);
   }

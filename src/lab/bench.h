@@ -23,6 +23,9 @@ enum class Weights : std::uint8_t { cold, warm };
 
 std::string_view name(Weights);
 
+// Host memory that a GPU reads by itself, or that goes through such memory.
+enum class HostMemoryKind : std::uint8_t { pinned, pageable };
+
 struct BenchRequest {
   std::string op;
   std::int64_t rows = 0, k = 0;   // both 0: the op's own default
@@ -35,6 +38,7 @@ struct BenchRequest {
   std::string model;         // linear only: all layers of this model instead of one shape
   bool baselines = false;    // linear only: other libraries beside the kernel, where they are installed
   std::optional<DeviceId> device;  // empty: TERN_DEVICE, else the CPU
+  std::optional<HostMemoryKind> from_host;  // ternary_quantize on a GPU: of a tensor that lies on the host
   std::vector<int> threads;  // of a CPU; empty: what a Context takes by itself
   std::string kernel;        // empty: the one selection picks
   bool all_kernels = false;  // every kernel of the op that takes the problem on this machine
@@ -66,6 +70,7 @@ struct OpCase {
   std::vector<std::string> notes;  // what could not be done as asked
   std::function<Result<Subject>(const Context&, const Preference&)> ready;
   std::vector<BaselineCase> baselines = {};
+  bool waits = false;  // run() returns when it is done, on a GPU, too: the wall clock times it
 };
 
 struct Record {

@@ -2,6 +2,7 @@
 #include "lab/gpu_bench.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "base/checked.h"
@@ -22,7 +23,7 @@ cuda::Stream* stream_of(const Context& context) {
 
 struct GpuLimits::State {
   Context context;
-  Tensor buffer, sink;
+  Tensor buffer, sink, pinned;
   Event begin, end;
   std::map<Limit, std::size_t> fastest;
   std::vector<CalibratedLoop> calibrated;
@@ -32,15 +33,32 @@ struct GpuLimits::State {
     if (limit == Limit::non_temporal_write) return gpu_write_loops();
     return {};
   }
-  // GB/s of one pass, 0 when it failed.
-  double pass(const GpuLoop& loop) {
+  // GB/s of what `put` puts on the stream, 0 when it failed.
+  template <class Put>
+  double timed(std::size_t bytes, Put put) {
     const cuda::CurrentDevice current(context.device().id.index);
-    (void)begin.record(context.stream()).ok();
-    const int code = loop.launch(buffer.data(), buffer.bytes(), static_cast<std::uint64_t*>(sink.data()),
-                                 context.device().gpu->multiprocessors, stream_of(context));
-    if (!cuda::launched(code).ok() || !end.record(context.stream()).ok()) return 0;
+    if (!begin.record(context.stream()).ok() || !put().ok() || !end.record(context.stream()).ok()) return 0;
     const auto ms = end.milliseconds_since(begin);
-    return ms.ok() && *ms > 0 ? static_cast<double>(buffer.bytes()) / 1e6 / *ms : 0;
+    return ms.ok() && *ms > 0 ? static_cast<double>(bytes) / 1e6 / *ms : 0;
+  }
+  double pass(const GpuLoop& loop) {
+    return timed(buffer.bytes(), [&] {
+      return cuda::launched(loop.launch(buffer.data(), buffer.bytes(), static_cast<std::uint64_t*>(sink.data()),
+                                        context.device().gpu->multiprocessors, stream_of(context)));
+    });
+  }
+  double copy_in() {
+    if (pinned.bytes() == 0) {
+      const auto memory = pinned_memory();
+      auto block = memory.ok() ? Tensor::allocate(*memory, DType::u8, {std::int64_t{256} << 20}, "limits")
+                               : Result<Tensor>(memory.error());
+      if (!block.ok()) return 0;
+      pinned = *std::move(block);
+      std::memset(pinned.data(), 0x5A, pinned.bytes());
+    }
+    return timed(pinned.bytes(), [&] {
+      return cuda::copy(buffer.data(), pinned.data(), pinned.bytes(), stream_of(context));
+    });
   }
 };
 
@@ -51,11 +69,12 @@ Result<GpuLimits> GpuLimits::make(const Context& context, std::size_t bytes) {
   TERN_ASSIGN(end, context.event());
   TERN_RETURN_IF_ERROR(cuda::fill(buffer.data(), 0x5A, buffer.bytes(), stream_of(context)));
   return GpuLimits(std::make_shared<State>(
-      State{context, std::move(buffer), std::move(sink), std::move(begin), std::move(end), {}, {}}));
+      State{context, std::move(buffer), std::move(sink), {}, std::move(begin), std::move(end), {}, {}}));
 }
 
 double GpuLimits::measure(Limit limit) {
   constexpr int kRounds = 4;
+  if (limit == Limit::host_to_device) return state_->copy_in();
   const auto loops = State::loops(limit);
   if (loops.empty()) return 0;
   auto found = state_->fastest.find(limit);

@@ -16,6 +16,7 @@ std::string_view name(Limit limit) {
   switch (limit) {
     case Limit::streaming_read: return "streaming read";
     case Limit::non_temporal_write: return "non-temporal write";
+    case Limit::host_to_device: return "pinned copy to the GPU";
     case Limit::int8_peak: return "maddubs+add peak";
     case Limit::vnni_peak: return "vpdpbusd peak";
     case Limit::amx_peak: return "tdpbsud peak";

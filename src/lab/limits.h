@@ -19,6 +19,7 @@ namespace tern::lab {
 enum class Limit : std::uint8_t {
   streaming_read,      // GB/s of reading memory that no cache holds
   non_temporal_write,  // GB/s of writing memory past the caches
+  host_to_device,      // GB/s of copying pinned memory of the host to a GPU
   int8_peak,           // 10^9 operations a second of int8 products summed in int16, from registers
   vnni_peak,           // the same summed by fours in int32
   amx_peak,            // the same of whole tiles
