@@ -6,17 +6,21 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tern ${PROJECT_BINARY_DIR}/generated/tern
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
-# Two export sets, because only the archive asks its user for hwloc.
+# Two export sets, because only the archive asks its user for hwloc and for CUDA's runtime.
 install(TARGETS tern EXPORT ternSharedTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tern_static EXPORT ternStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(set ternSharedTargets ternStaticTargets)
   install(EXPORT ${set} NAMESPACE tern:: DESTINATION ${package_dir})
 endforeach()
-set(TERN_CONFIG_HWLOC "")
-set(TERN_PC_HWLOC "")
+set(TERN_CONFIG_LIBRARIES "")
+set(TERN_PC_LIBRARIES "")
 if(TERN_HAVE_HWLOC)
-  set(TERN_CONFIG_HWLOC " hwloc")
-  set(TERN_PC_HWLOC " -lhwloc")
+  string(APPEND TERN_CONFIG_LIBRARIES " hwloc")
+  string(APPEND TERN_PC_LIBRARIES " -lhwloc")
+endif()
+if(TERN_HAVE_CUDA)
+  string(APPEND TERN_CONFIG_LIBRARIES " cudart_static")
+  string(APPEND TERN_PC_LIBRARIES " -lcudart_static -lrt -ldl")
 endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/ternConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/package/ternConfig.cmake INSTALL_DESTINATION ${package_dir})

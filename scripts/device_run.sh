@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run OUT [tests selftest quantize linear gemm]: the parts of the bundle beside it, all when none is named. Each takes
-# minutes and leaves a file in OUT.
+# run OUT [tests selftest quantize linear gemm gpu gpu_large sanitizer]: the parts of the bundle beside it, all when none
+# is named. Each takes minutes and leaves a file in OUT. A GPU's tests are among the tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ]; then
@@ -11,7 +11,7 @@ out=$1
 shift
 mkdir -p "$out"
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(tests selftest quantize linear gemm)
+[ ${#parts[@]} -gt 0 ] || parts=(tests selftest quantize linear gemm gpu gpu_large sanitizer)
 cores=$(nproc)
 counts=1
 for n in 2 4 8 16 32 64; do
@@ -46,6 +46,8 @@ PYTHON
   rm -f "$out/report"
 }
 
+gpu() { bench gpu "$@" --device cuda:0; }
+
 for part in "${parts[@]}"; do
   printf '== %s\n' "$part"
   case $part in
@@ -62,7 +64,12 @@ for part in "${parts[@]}"; do
         rm -f "$out/log"
       done
       ;;
-    selftest) bin/tern selftest | tee "$out/selftest.txt" | tail -n 1 || status=1 ;;
+    selftest)
+      bin/tern selftest | tee "$out/selftest.txt" | tail -n 1 || status=1
+      if [ -e /dev/nvidiactl ]; then
+        bin/tern selftest --device cuda:0 | tee -a "$out/selftest.txt" | tail -n 1 || status=1
+      fi
+      ;;
     quantize)
       bench quantize ternary_quantize --scheme absmax --granularity group:128 --threads "$counts"
       bench quantize ternary_quantize --scheme absmean --granularity row --threads "$counts"
@@ -85,7 +92,50 @@ for part in "${parts[@]}"; do
         done
       done
       ;;
-    *) printf 'there is no part %s: tests, selftest, quantize, linear or gemm\n' "$part"; exit 2 ;;
+    gpu)  # 2^30 elements; then every size, beside the CPU's kernels
+      shape=262144x4096
+      for dtype in f32 bf16 f16; do
+        gpu ternary_quantize --dtype $dtype --shape $shape --scheme absmax --granularity group:128
+        gpu ternary_quantize --dtype $dtype --shape $shape --granularity row
+        gpu ternary_quantize --dtype $dtype --shape $shape --granularity tensor
+        gpu ternary_dequantize --dtype $dtype --shape $shape --granularity group:128
+      done
+      gpu ternary_quantize --shape $shape --granularity group:128
+      gpu ternary_quantize --shape $shape --scheme mse --granularity row
+      gpu ternary_quantize --shape $shape --scheme int2 --granularity group:128
+      gpu ternary_quantize --shape $shape --scheme absmax --granularity group:100
+      gpu activation_quantize --dtype bf16 --shape 4096x4096
+      gpu activation_quantize --dtype bf16 --shape 1x2560 --warm
+      for size in 8x128 80x128 800x128 8000x128 65536x4096 262144x4096; do
+        gpu ternary_quantize --shape $size --scheme absmax --granularity group:128
+        bench gpu ternary_quantize --shape $size --scheme absmax --granularity group:128
+      done
+      ;;
+    gpu_large)  # 16 GiB of the host through 256 MiB of the GPU; tensors of more than 2^31 elements
+      for from in pinned pageable; do
+        gpu ternary_quantize --shape 1048576x4096 --scheme absmax --granularity group:128 --from $from
+        gpu ternary_quantize --shape 1048576x4096 --granularity row --from $from
+      done
+      tests/test_slow --gtest_filter='GpuQuantize*' | tee "$out/gpu_large.txt" | tail -n 1 || status=1
+      ;;
+    sanitizer)
+      for tool in memcheck racecheck initcheck synccheck; do
+        for test in 'plan:OnAGpu.*-*TenThousand*:*Replay*' 'api:QuantizeOnGpu.Given*:*OnTheDevice*' \
+          'ternary_quantize:QuantizeLayout.*:QuantizeF64.*:*OrderOfSums*:*GivenScale*' \
+          'ternary_dequantize:*StridedRows*' 'activation_quantize:*'; do
+          result=clean
+          if ! compute-sanitizer --tool $tool --error-exitcode 99 "tests/test_${test%%:*}" --gtest_filter="${test#*:}" \
+            >"$out/log" 2>&1; then
+            result=FAILED status=1
+            tail -n 30 "$out/log"
+          fi
+          printf '  %s %s %s: %s\n' "$result" $tool "${test%%:*}" "$(grep 'ERROR SUMMARY' "$out/log" | tail -n 1)" |
+            tee -a "$out/sanitizer.txt"
+        done
+      done
+      rm -f "$out/log"
+      ;;
+    *) printf 'there is no part %s: tests, selftest, quantize, linear, gemm, gpu, gpu_large or sanitizer\n' "$part"; exit 2 ;;
   esac
 done
 exit $status

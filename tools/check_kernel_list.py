@@ -23,7 +23,7 @@ def main():
     if not (root / LIST).is_file():
         return report("check_kernel_list", [f"{LIST} is missing"], "")
     text = code_only((root / LIST).read_text(encoding="utf-8"))
-    isas = set(re.findall(r"^tern_isa\((\w+)", (root / ISA_TABLE).read_text(encoding="utf-8"), re.MULTILINE))
+    isas = set(re.findall(r"^tern_(?:cuda_)?isa\((\w+)", (root / ISA_TABLE).read_text(encoding="utf-8"), re.MULTILINE))
     known_formats = formats(root)
     problems, listed, closed = [], set(), {}
     seen = set()
@@ -41,8 +41,9 @@ def main():
             problems.append(f"{where}: include/tern/types.h has no format {fmt}")
         if isa not in isas:
             problems.append(f"{where}: {ISA_TABLE} has no row {isa}")
-        if not (root / f"src/ops/{op}/{isa}.cpp").is_file():
-            problems.append(f"{where}: src/ops/{op}/{isa}.cpp does not exist")
+        suffix = "cu" if isa.startswith("cuda_") else "cpp"
+        if not (root / f"src/ops/{op}/{isa}.{suffix}").is_file():
+            problems.append(f"{where}: src/ops/{op}/{isa}.{suffix} does not exist")
         if (op, fmt) in closed:
             problems.append(f"{where}: comes after {closed[op, fmt]}, which must be the last")
         if isa == "reference":

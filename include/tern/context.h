@@ -39,17 +39,17 @@ struct ContextState;
 
 class Event;
 
-// Where work is ordered: what is put on one stream is done in that order, other streams go on beside it. On a CPU work is
-// done when run() returns. A handle, good for as long as its context.
+// Where work is ordered: what is put on one stream is done in that order, other streams go on beside it. On a CPU work
+// is done when run() returns. A handle, good for as long as its context.
 class Stream {
  public:
   Stream() = default;
 
   TERN_API Status synchronize() const;  // waits for what lies on the stream, then status()
-  // What kernels on this stream found wrong with their data (non-finite values, invalid codes or scales) since it was last
-  // asked: the first finding of the first call. Waits for them. A finding is told once.
+  // What kernels on this stream found wrong with their data (non-finite values, invalid codes or scales) since it was
+  // last asked: the first finding of the first call. Waits for them. A finding is told once.
   TERN_API Status status() const;
-  TERN_API Status wait(const Event& event) const;      // what is put here from now on waits for the event
+  TERN_API Status wait(const Event& event) const;    // what is put here from now on waits for the event
   [[nodiscard]] TERN_API void* cuda_stream() const;  // the cudaStream_t; null on a CPU
 
  private:
@@ -70,7 +70,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   TERN_API Status record(const Stream& stream);
-  TERN_API Status synchronize() const;                              // waits until it has happened
+  TERN_API Status synchronize() const;                                                   // waits until it has happened
   [[nodiscard]] TERN_API Result<double> milliseconds_since(const Event& earlier) const;  // both have happened
 
  private:

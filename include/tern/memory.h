@@ -52,9 +52,9 @@ struct GpuMemoryInfo {
   }
 };
 
-// Memory of one GPU, 256-byte aligned, from a pool that keeps up to `kept_bytes` for the next allocation. A block is freed
-// when the work that was put on the streams of its context before is done; nobody waits for it. A block that is not live
-// here is refused.
+// Memory of one GPU, 256-byte aligned, from a pool that keeps up to `kept_bytes` for the next allocation. A block is
+// freed when the work that was put on the streams of its context before is done; nobody waits for it. A block that is
+// not live here is refused.
 class GpuMemory : public MemoryResource {
  public:
   [[nodiscard]] virtual Result<GpuMemoryInfo> info() const = 0;

@@ -103,13 +103,13 @@ struct QuantizedTensor {
   [[nodiscard]] TERN_API std::uint64_t checksum() const;   // XXH64 of the codes, then the scales
 };
 
-// Quantizes a whole tensor into memory of the context and waits for it. An empty tensor is Code::empty_input. On a GPU a
-// tensor that lies on the host goes through device_bytes of it piece by piece, copies and kernels side by side, and the
-// result lies on the host, too; by tensor it must fit at once.
+// Quantizes a whole tensor into memory of the context and waits for it. An empty tensor is Code::empty_input. On a GPU
+// a tensor that lies on the host goes through device_bytes of it piece by piece, copies and kernels side by side, and
+// the result lies on the host, too; by tensor it must fit at once.
 TERN_API Result<QuantizedTensor> quantize(const Context&, const ConstTensorView& x, const QuantizeOptions& = {});
 
-// The reverse, into memory of the context; on a GPU, what lies on the host comes back to the host. Refuses a tensor that
-// validate() refuses.
+// The reverse, into memory of the context; on a GPU, what lies on the host comes back to the host. Refuses a tensor
+// that validate() refuses.
 TERN_API Result<Tensor> dequantize(const Context&, const QuantizedTensor&, DType dtype = DType::f32);
 
 // Every shape fits, every code is one of its scheme, every scale is finite and positive; else the first that is not.

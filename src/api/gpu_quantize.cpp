@@ -1,5 +1,5 @@
-// Quantizing a tensor of the host on a GPU: pieces go in, through a kernel and out on streams of their own, so that copies
-// both ways and kernels overlap.
+// Quantizing a tensor of the host on a GPU: pieces go in, through a kernel and out on streams of their own, so that
+// copies both ways and kernels overlap.
 //
 //     slot 0   | in 0 |k| out 0 |        | in 3 |k| out 3 |
 //     slot 1          | in 1 |k| out 1 |        | in 4 |...
@@ -96,8 +96,8 @@ class Pipeline {
       return error(Code::insufficient_memory, kWhere,
                    "{} x {} {} by {} do not go through {} bytes of {}: a {} must fit {} times; raise device_bytes",
                    p_.rows, p_.k, name(p_.dtype), name(p_.granularity), options_.device_bytes,
-                   name(context_.device().id), p_.granularity.kind == Granularity::Kind::tensor ? "tensor" : "row or group",
-                   kSlots);
+                   name(context_.device().id),
+                   p_.granularity.kind == Granularity::Kind::tensor ? "tensor" : "row or group", kSlots);
     TERN_ASSIGN(pinned, pinned_memory());
     pinned_ = std::move(pinned);
     stage_ = !cuda::pinned(x_);
@@ -112,7 +112,8 @@ class Pipeline {
       TERN_RETURN_IF_ERROR(start(slot, piece));
     }
     for (int i = 0; i < kSlots; ++i, turn = (turn + 1) % kSlots)
-      if (slots_[static_cast<std::size_t>(turn)].busy) TERN_RETURN_IF_ERROR(drain(slots_[static_cast<std::size_t>(turn)]));
+      if (slots_[static_cast<std::size_t>(turn)].busy)
+        TERN_RETURN_IF_ERROR(drain(slots_[static_cast<std::size_t>(turn)]));
     return {};
   }
 
@@ -171,7 +172,8 @@ class Pipeline {
   }
 
   Status start(Slot& slot, const Piece& piece) {
-    const std::int64_t line = piece.k * elem_bytes_, code_line = row_bytes(p_.format, piece.k), ranges = ranges_of(piece);
+    const std::int64_t line = piece.k * elem_bytes_, code_line = row_bytes(p_.format, piece.k),
+                       ranges = ranges_of(piece);
     const std::byte* from = x_ + piece.row * stride_ + piece.column * elem_bytes_;
     std::int64_t from_stride = stride_;
     if (stage_) {
@@ -191,8 +193,7 @@ class Pipeline {
     problem.k = piece.k;
     TERN_ASSIGN(plan, TernaryQuantizePlan::select(context_, problem, options_.preference));
     if (slot.workspace.bytes() < plan.workspace_bytes()) {
-      TERN_ASSIGN(workspace,
-                  bytes(context_.memory(), static_cast<std::int64_t>(plan.workspace_bytes()), "workspace"));
+      TERN_ASSIGN(workspace, bytes(context_.memory(), static_cast<std::int64_t>(plan.workspace_bytes()), "workspace"));
       slot.workspace = std::move(workspace);
     }
     TernaryQuantize::Args args{.x = {slot.x.data(), p_.dtype, {piece.rows, piece.k}, device},
@@ -222,8 +223,8 @@ class Pipeline {
     slot.busy = false;
     if (Status status = slot.stream.synchronize(); !status.ok()) return in_the_tensor(std::move(status).error(), piece);
     const std::int64_t code_line = row_bytes(p_.format, piece.k), whole_line = row_bytes(p_.format, p_.k);
-    std::byte* codes = q_.codes.as<std::byte>().data() + piece.row * whole_line +
-                       piece.column / codes_per_byte(p_.format);
+    std::byte* codes =
+        q_.codes.as<std::byte>().data() + piece.row * whole_line + piece.column / codes_per_byte(p_.format);
     copy_rows(codes, whole_line, slot.codes_stage.as<std::byte>().data(), code_line, code_line, piece.rows);
     const std::int64_t scales_bytes = ranges_of(piece) * static_cast<std::int64_t>(sizeof(float));
     copy_rows(reinterpret_cast<std::byte*>(q_.scales.as<float>().data() + first_range(piece)), scales_bytes,
@@ -236,12 +237,14 @@ class Pipeline {
     if (found.index < 0) return found;
     if (found.code == Code::invalid_scale) {
       found.index += first_range(piece);
-      found.message = fmt::format("the scale of range {} is not finite and above 0, or above the largest f32", found.index);
+      found.message =
+          fmt::format("the scale of range {} is not finite and above 0, or above the largest f32", found.index);
     } else {
       const std::int64_t row = piece.row + found.index / piece.k, column = piece.column + found.index % piece.k;
       found.index = row * p_.k + column;
-      found.message = fmt::format("x[{}, {}] (element {}) is not finite; quantize finite values, or use the policy saturate",
-                                  row, column, found.index);
+      found.message =
+          fmt::format("x[{}, {}] (element {}) is not finite; quantize finite values, or use the policy saturate", row,
+                      column, found.index);
     }
     return found;
   }
@@ -266,7 +269,8 @@ Status quantize_in_pieces(const Context& context, const TernaryQuantize::Problem
                           const QuantizeOptions& options, const QuantizedTensor& q) {
   TERN_ASSIGN(rows, as_rows(kWhere, "x", x, problem.dtype, problem.rows, problem.k));
   if (problem.scale_given)
-    TERN_RETURN_IF_ERROR(check_scales(kWhere, "scale", options.scale.data(), static_cast<std::int64_t>(options.scale.size())));
+    TERN_RETURN_IF_ERROR(
+        check_scales(kWhere, "scale", options.scale.data(), static_cast<std::int64_t>(options.scale.size())));
   Pipeline pipeline(context, problem, x, rows, options, q);
   Status status = pipeline.run();
   if (!status.ok()) (void)context.synchronize().ok();  // pieces under way still use the slots' memory

@@ -1,4 +1,5 @@
-// quantize() and dequantize() on a GPU, of tensors that lie there and of tensors of the host, against a CPU: the same bits.
+// quantize() and dequantize() on a GPU, of tensors that lie there and of tensors of the host, against a CPU: the same
+// bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -84,8 +85,9 @@ TEST_F(QuantizeOnGpu, GivenScalesQualityAndStridedRows) {
     EXPECT_EQ(got->quality->sqnr_db, want->quality->sqnr_db);
   }
   scales[77] = 0;
-  EXPECT_EQ(quantize(*gpu_, part, {.scheme = Scheme::int2, .granularity = Granularity::group(128), .scale = scales}).code(),
-            Code::invalid_scale);
+  EXPECT_EQ(
+      quantize(*gpu_, part, {.scheme = Scheme::int2, .granularity = Granularity::group(128), .scale = scales}).code(),
+      Code::invalid_scale);
 }
 
 TEST_F(QuantizeOnGpu, TheFirstBadValueOfAllPieces) {

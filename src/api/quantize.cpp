@@ -1,8 +1,8 @@
 // quantize() and dequantize(): allocate, plan, run, check.
 #include "tern/quantize.h"
+#include "api/gpu_quantize.h"
 #include "base/errors.h"
 #include "format/format.h"
-#include "api/gpu_quantize.h"
 #include "ops/ranges.h"
 #include "plan/run_once.h"
 

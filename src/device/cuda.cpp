@@ -129,8 +129,8 @@ Result<Pool*> create_pool(int device, std::size_t kept_bytes) {
   cudaMemPool_t pool = nullptr;
   TERN_RETURN_IF_ERROR(checked(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate"));
   std::uint64_t kept = kept_bytes;
-  if (Status set = checked(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
-                           "cudaMemPoolSetAttribute");
+  if (Status set =
+          checked(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept), "cudaMemPoolSetAttribute");
       !set.ok()) {
     (void)cudaMemPoolDestroy(pool);
     return std::move(set).error();

@@ -14,7 +14,7 @@ namespace tern::cuda {
 
 // The GPUs of this machine; where there are none, a note that says why.
 void add_devices(Inventory& inventory);
-// One of them as add_devices() sees it, but its sensors, if it can be used; else why not.
+// One of them as add_devices() sees it, if it can be used; else why not.
 Result<Device> usable_device(int index);
 
 // Makes a device current on this thread, and the one before it again.

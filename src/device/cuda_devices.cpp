@@ -34,7 +34,8 @@ Result<int> count() {
                  "the NVIDIA driver is for CUDA {}, this build needs {} or newer: update the driver", version(driver),
                  version(runtime));
   if (code == cudaSuccess || code == cudaErrorNoDevice)
-    return error(Code::gpu_not_available, "cuda", "the driver shows no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+    return error(Code::gpu_not_available, "cuda",
+                 "the driver shows no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES");
   return error(Code::gpu_not_available, "cuda", "the driver does not start: {} ({})", cudaGetErrorString(code),
                cudaGetErrorName(code));
 }
@@ -107,11 +108,12 @@ void add_devices(Inventory& inventory) {
 Result<Device> usable_device(int index) {
   TERN_ASSIGN(devices, count());
   if (index < 0 || index >= devices)
-    return error(Code::gpu_not_available, "cuda", "there is no cuda:{}: this machine has {} GPU{}, numbered from 0", index,
-                 devices, devices == 1 ? "" : "s");
+    return error(Code::gpu_not_available, "cuda", "there is no cuda:{}: this machine has {} GPU{}, numbered from 0",
+                 index, devices, devices == 1 ? "" : "s");
   Device device = describe(index);
   if (!device.unusable.empty())
     return error(Code::gpu_not_available, "cuda", "cuda:{} cannot be used: {}", index, device.unusable);
+  (void)add_sensors(device.gpu->pci_bus_id, *device.gpu);
   return device;
 }
 

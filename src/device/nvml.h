@@ -7,8 +7,8 @@
 
 namespace tern::cuda {
 
-// Fills driver, uuid and sensors of the GPU at a PCI address; what cannot be read stays empty. Returns why nothing could
-// be read, or "".
+// Fills driver, uuid and sensors of the GPU at a PCI address; what cannot be read stays empty. Returns why nothing
+// could be read, or "".
 std::string add_sensors(const std::string& pci_bus_id, GpuFacts& facts);
 
 }  // namespace tern::cuda

@@ -83,7 +83,9 @@ struct DeviceLimits {
     }
     return limits;
   }
-  double measure(Limit limit, const Threads& threads) { return gpu ? gpu->measure(limit) : cpu->measure(limit, threads); }
+  double measure(Limit limit, const Threads& threads) {
+    return gpu ? gpu->measure(limit) : cpu->measure(limit, threads);
+  }
   [[nodiscard]] const std::vector<CalibratedLoop>& calibrated() const {
     return gpu ? gpu->calibrated() : cpu->calibrated();
   }
@@ -153,10 +155,9 @@ Status measure_case(const BenchRequest& request, const OpCase& op_case, const st
         return error(Code::unsupported, kWhere, "{} was asked for and {} would run; is TERN_FORCE_KERNEL set?",
                      preference.kernel, subject->kernel);
       if (progress)
-        progress(
-            limits.gpu ? fmt::format("{} on {}", subject->kernel, name(context.device().id))
-                       : fmt::format("{} with {} thread{}", subject->kernel, context.threads(),
-                                     context.threads() == 1 ? "" : "s"));
+        progress(limits.gpu ? fmt::format("{} on {}", subject->kernel, name(context.device().id))
+                            : fmt::format("{} with {} thread{}", subject->kernel, context.threads(),
+                                          context.threads() == 1 ? "" : "s"));
       TERN_ASSIGN(record, measure(request, op_case, *subject, context, limits));
       records.push_back(std::move(record));
     }

@@ -35,13 +35,13 @@ struct BenchRequest {
   std::optional<Format> format;  // empty: default_format(scheme)
   std::optional<DType> dtype;    // of the float side; of linear's x, where it is i8 unless said
   LinearMath math = LinearMath::w2a8;
-  std::string model;         // linear only: all layers of this model instead of one shape
-  bool baselines = false;    // linear only: other libraries beside the kernel, where they are installed
-  std::optional<DeviceId> device;  // empty: TERN_DEVICE, else the CPU
+  std::string model;                        // linear only: all layers of this model instead of one shape
+  bool baselines = false;                   // linear only: other libraries beside the kernel, where they are installed
+  std::optional<DeviceId> device;           // empty: TERN_DEVICE, else the CPU
   std::optional<HostMemoryKind> from_host;  // ternary_quantize on a GPU: of a tensor that lies on the host
-  std::vector<int> threads;  // of a CPU; empty: what a Context takes by itself
-  std::string kernel;        // empty: the one selection picks
-  bool all_kernels = false;  // every kernel of the op that takes the problem on this machine
+  std::vector<int> threads;                 // of a CPU; empty: what a Context takes by itself
+  std::string kernel;                       // empty: the one selection picks
+  bool all_kernels = false;                 // every kernel of the op that takes the problem on this machine
   Weights weights = Weights::cold;
   int repetitions = 0;  // 0: as many as Sampling says
   double budget_s = 8;  // per record

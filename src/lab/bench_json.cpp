@@ -1,6 +1,7 @@
 // A report as JSON: the machine with the limits' loops that won, and the records.
 #include "base/errors.h"
 #include "commit.h"
+#include "device/topology.h"
 #include "lab/bench.h"
 #include "tern/version.h"
 
@@ -41,6 +42,12 @@ Json machine_json(const BenchReport& report) {
                   {"tern_version", version()},
                   {"commit", TERN_COMMIT},
                   {"date", report.date}};
+  if (device.gpu) {
+    machine["driver"] = device.gpu->driver;
+    machine["cuda"] = device.gpu->runtime_version;
+    machine["multiprocessors"] = device.gpu->multiprocessors;
+    machine["host"] = host_device().name;
+  }
   return machine;
 }
 

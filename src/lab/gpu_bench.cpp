@@ -15,9 +15,7 @@ namespace {
 
 constexpr std::int64_t kMaxNodes = 1024;  // of a graph
 
-cuda::Stream* stream_of(const Context& context) {
-  return static_cast<cuda::Stream*>(context.stream().cuda_stream());
-}
+cuda::Stream* stream_of(const Context& context) { return static_cast<cuda::Stream*>(context.stream().cuda_stream()); }
 
 }  // namespace
 
@@ -56,14 +54,17 @@ struct GpuLimits::State {
       pinned = *std::move(block);
       std::memset(pinned.data(), 0x5A, pinned.bytes());
     }
-    return timed(pinned.bytes(), [&] {
-      return cuda::copy(buffer.data(), pinned.data(), pinned.bytes(), stream_of(context));
-    });
+    return timed(pinned.bytes(),
+                 [&] { return cuda::copy(buffer.data(), pinned.data(), pinned.bytes(), stream_of(context)); });
   }
 };
 
 Result<GpuLimits> GpuLimits::make(const Context& context, std::size_t bytes) {
-  TERN_ASSIGN(buffer, context.allocate(DType::u8, {static_cast<std::int64_t>(round_up(bytes, kGpuPassBytes))}, "limits"));
+  // A pass over less is over before it is at full speed.
+  TERN_ASSIGN(info, context.memory_info());
+  bytes = std::max(bytes, std::min(std::size_t{4} << 30, info.free_bytes / 8));
+  TERN_ASSIGN(buffer,
+              context.allocate(DType::u8, {static_cast<std::int64_t>(round_up(bytes, kGpuPassBytes))}, "limits"));
   TERN_ASSIGN(sink, context.allocate(DType::u8, {64}, "limits"));
   TERN_ASSIGN(begin, context.event());
   TERN_ASSIGN(end, context.event());

@@ -37,7 +37,8 @@ template <int kDeep, int kBlocks>
 int launch_read(void* data, std::size_t bytes, std::uint64_t* sink, int multiprocessors, void* stream) {
   const std::size_t vectors = bytes / sizeof(uint4), stretches = vectors / (kThreads * kDeep);
   const auto blocks = static_cast<unsigned>(kBlocks == 0 ? stretches : kBlocks * multiprocessors);
-  read<kDeep><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(static_cast<const uint4*>(data), vectors, sink);
+  read<kDeep>
+      <<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(static_cast<const uint4*>(data), vectors, sink);
   return cudaGetLastError();
 }
 template <int kDeep, int kBlocks>

@@ -1,9 +1,9 @@
 // Weights from a counter-based hash: the sum of four 16-bit uniforms is close enough to a Gaussian for a bench.
 #include "lab/random_weights.h"
 
+#include "base/errors.h"
 #include "ops/elements.h"
 #include "plan/context_state.h"
-#include "base/errors.h"
 
 namespace tern::lab {
 namespace {

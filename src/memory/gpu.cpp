@@ -88,7 +88,8 @@ class Pool final : public GpuMemory {
     if (found == live_.end())
       return error(Code::invalid_argument, kWhere, "{} is not a live allocation of cuda:{}", data, index_);
     if (found->second != bytes)
-      return error(Code::invalid_argument, kWhere, "{} was allocated with {} bytes, not {}", data, found->second, bytes);
+      return error(Code::invalid_argument, kWhere, "{} was allocated with {} bytes, not {}", data, found->second,
+                   bytes);
     live_.erase(found);
     TERN_RETURN_IF_ERROR(wait_for_all(index_, stream_, event_));
     return cuda::deallocate(data, stream_);

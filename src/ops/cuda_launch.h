@@ -9,10 +9,10 @@ namespace tern::cuda {
 // What a kernel found wrong with its data. Of several findings the smallest key wins: the earliest call, then the kind,
 // then the lowest index.
 enum Finding : std::uint64_t {
-  kNonFinite,     // element of x (row * k + column) that is NaN or infinite, under NonFinite::reject
-  kInvalidCode,   // element (row * k + column) whose code is not one of its scheme
-  kScaleTooLarge, // range whose scale, of f64 input, is beyond f32
-  kInvalidScale,  // index of a scale, given by the caller, that is not finite and above 0
+  kNonFinite,      // element of x (row * k + column) that is NaN or infinite, under NonFinite::reject
+  kInvalidCode,    // element (row * k + column) whose code is not one of its scheme
+  kScaleTooLarge,  // range whose scale, of f64 input, is beyond f32
+  kInvalidScale,   // index of a scale, given by the caller, that is not finite and above 0
 };
 
 //     63        46 45    44 43                0

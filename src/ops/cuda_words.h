@@ -13,8 +13,8 @@
 namespace tern::cuda {
 namespace {
 
-// An element type: its bits, the type its schemes compute in, and both ways between them. Widening is exact, rounding is
-// to the nearest even with denormals kept; neither is touched by --fmad or --ftz.
+// An element type: its bits, the type its schemes compute in, and both ways between them. Widening is exact, rounding
+// is to the nearest even with denormals kept; neither is touched by --fmad or --ftz.
 struct F32 {
   using Raw = float;
   using Math = float;

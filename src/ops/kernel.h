@@ -60,8 +60,8 @@ struct Exec {
   const cuda::Launch* launch = nullptr;  // on a GPU
 };
 
-// What a .cu file gives to an op. A launcher puts its kernels on the stream, synchronizes nothing, allocates nothing, and
-// returns what the last call of the CUDA runtime returned: 0, or the cudaError_t.
+// What a .cu file gives to an op. A launcher puts its kernels on the stream, synchronizes nothing, allocates nothing,
+// and returns what the last call of the CUDA runtime returned: 0, or the cudaError_t.
 template <class Op>
 struct CudaTable {
   std::size_t (*workspace_bytes)(const typename Op::Problem& problem);

@@ -50,8 +50,8 @@ Status check_view(const Where& where, std::string_view argument, const ConstTens
   if (elements > 0 && view.data == nullptr) return error(Code::invalid_argument, op, "{} is null", argument);
   if (where.device.kind == DeviceKind::cuda && elements > 0 &&
       reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0)
-    return error(Code::invalid_argument, op, "{} begins between two elements of {} bytes, which no GPU can read", argument,
-                 size_of(view.dtype));
+    return error(Code::invalid_argument, op, "{} begins between two elements of {} bytes, which no GPU can read",
+                 argument, size_of(view.dtype));
   const auto reach = reach_bytes(view);
   if (!reach) return error(Code::invalid_argument, op, "{} {} reaches over 2^63 bytes", argument, name(view.shape));
   if (reinterpret_cast<std::uintptr_t>(view.data) >
@@ -123,7 +123,8 @@ Status check_scales(const Where& where, std::string_view argument, const float* 
     float scale = 0;
     std::memcpy(&scale, scales + i, sizeof scale);  // of any alignment
     if (!valid_scale(scale))
-      return error_at(i, Code::invalid_scale, where.op, "{}[{}] is {}; it must be finite and above 0", argument, i, scale);
+      return error_at(i, Code::invalid_scale, where.op, "{}[{}] is {}; it must be finite and above 0", argument, i,
+                      scale);
   }
   return {};
 }

@@ -13,7 +13,8 @@ namespace tern {
 struct Where {
   std::string_view op;
   DeviceId device;
-  Where(std::string_view op_, DeviceId device_ = {}) : op(op_), device(device_) {}  // NOLINT(google-explicit-constructor)
+  Where(std::string_view op_, DeviceId device_ = {})
+      : op(op_), device(device_) {}  // NOLINT(google-explicit-constructor)
 };
 
 // A view seen as rows of k contiguous elements.

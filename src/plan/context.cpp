@@ -156,8 +156,8 @@ Status Context::ensure_ready(std::size_t bytes) const {
   const std::size_t free = info.free_bytes + (info.reserved_bytes - info.in_use_bytes);
   const std::size_t needed = bytes + bytes / 5;
   if (needed <= free) return {};
-  return error(Code::insufficient_memory, kWhere, "{} bytes are needed ({} and a fifth), {} of {} are free", needed, bytes,
-               free, name(state_->device.id));
+  return error(Code::insufficient_memory, kWhere, "{} bytes are needed ({} and a fifth), {} of {} are free", needed,
+               bytes, free, name(state_->device.id));
 }
 
 Result<std::vector<KernelTime>> Context::profile() const {

@@ -99,7 +99,8 @@ Status Gpu::synchronize(int index) {
   Lane& of = lane(index);
   TERN_ASSIGN(captured, cuda::capturing(of.stream));
   if (captured)
-    return error(Code::invalid_argument, "context", "a stream that captures a graph cannot be waited for; end that first");
+    return error(Code::invalid_argument, "context",
+                 "a stream that captures a graph cannot be waited for; end that first");
   const std::scoped_lock lock(of.mutex);
   std::uint64_t& key = read_[index];
   TERN_RETURN_IF_ERROR(cuda::copy(&key, of.status, sizeof key, of.stream));
@@ -131,8 +132,8 @@ Error Gpu::describe(Lane& of, std::uint64_t key) {
   const auto index = static_cast<std::int64_t>(key & ((std::uint64_t{1} << cuda::kIndexBits) - 1));
   Call call = of.recent[number % kCalls];
   if (call.number != number) call = {.op = "a run on this stream"};
-  const std::string element =
-      call.k > 0 ? fmt::format("[{}, {}] (element {})", index / call.k, index % call.k, index) : fmt::format("[{}]", index);
+  const std::string element = call.k > 0 ? fmt::format("[{}, {}] (element {})", index / call.k, index % call.k, index)
+                                         : fmt::format("[{}]", index);
   switch (kind) {
     case cuda::kNonFinite:
       return error_at(index, Code::non_finite, call.op,
@@ -141,7 +142,8 @@ Error Gpu::describe(Lane& of, std::uint64_t key) {
       return error_at(index, Code::invalid_quantized_value, call.op, "codes{} is not a code of its scheme", element);
     case cuda::kScaleTooLarge:
       return error_at(index, Code::invalid_scale, call.op,
-                      "the scale of range {} is above the largest f32; scales are stored in f32, so make x smaller", index);
+                      "the scale of range {} is above the largest f32; scales are stored in f32, so make x smaller",
+                      index);
     case cuda::kInvalidScale: break;
   }
   return error_at(index, Code::invalid_scale, call.op, "scale {} must be finite and above 0", index);
@@ -156,10 +158,7 @@ Result<cuda::Event*> Gpu::timer() {
 
 Result<Gpu::Run> Gpu::start(int index, std::string_view op, std::int64_t k) {
   Lane& of = lane(index);
-  Run run{.launch = {.stream = of.stream,
-                     .status = of.status,
-                     .multiprocessors = multiprocessors_,
-                     .device = index_},
+  Run run{.launch = {.stream = of.stream, .status = of.status, .multiprocessors = multiprocessors_, .device = index_},
           .lane = index};
   {
     const std::scoped_lock lock(of.mutex);

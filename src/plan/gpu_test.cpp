@@ -112,7 +112,8 @@ TEST(WithoutAGpu, CopiesOfAllShapes) {
   EXPECT_EQ(to[11], 23);
   ASSERT_TRUE(cpu->copy({to.data(), DType::i32, {3, 4}, {5, 1}, {}}, {from.data(), DType::i32, {3, 4}}, stream).ok());
   EXPECT_EQ(to[5], 4);
-  EXPECT_EQ(cpu->copy({to.data(), DType::i32, {3}}, {from.data(), DType::i32, {4}}, stream).code(), Code::invalid_argument);
+  EXPECT_EQ(cpu->copy({to.data(), DType::i32, {3}}, {from.data(), DType::i32, {4}}, stream).code(),
+            Code::invalid_argument);
   EXPECT_EQ(cpu->copy({to.data(), DType::i32, {3}}, {from.data(), DType::i32, {3}, kGpu}, stream).code(),
             Code::invalid_argument);
   EXPECT_EQ(cpu->copy({to.data(), DType::i32, {3}}, {nullptr, DType::i32, {3}}, stream).code(), Code::invalid_argument);

@@ -1,4 +1,5 @@
-// The GPU's quantization ops against the CPU's at every size that matters, up to more than 2^31 elements: the same bits.
+// The GPU's quantization ops against the CPU's at every size that matters, up to more than 2^31 elements: the same
+// bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,9 +53,9 @@ class GpuQuantize : public ::testing::Test {
     auto there = x.to(*gpu_);
     ASSERT_TRUE(there.ok()) << there.error().str();
     const Outputs got = run(*gpu_, p, *there, kernel), want = run(*cpu_, p, x);
-    const std::string what = std::string(name(p.dtype)) + " " + std::string(name(p.scheme)) + " " + name(p.granularity) +
-                             " " + std::string(name(p.format)) + " " + std::to_string(p.rows) + "x" + std::to_string(p.k) +
-                             " " + kernel;
+    const std::string what = std::string(name(p.dtype)) + " " + std::string(name(p.scheme)) + " " +
+                             name(p.granularity) + " " + std::string(name(p.format)) + " " + std::to_string(p.rows) +
+                             "x" + std::to_string(p.k) + " " + kernel;
     ASSERT_EQ(got.status.code(), want.status.code()) << what;
     if (!want.status.ok()) {
       ASSERT_EQ(got.status.error().index, want.status.error().index) << what;
@@ -143,7 +144,8 @@ TEST_F(GpuQuantize, LargeTensors) {
 
 TEST_F(GpuQuantize, ActivationsOfManyTokens) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
-    for (const auto& [m, k] : {std::pair<std::int64_t, std::int64_t>{4096, 4096}, {70'001, 33}, {3, 1'000'003}, {1, 2560}}) {
+    for (const auto& [m, k] :
+         {std::pair<std::int64_t, std::int64_t>{4096, 4096}, {70'001, 33}, {3, 1'000'003}, {1, 2560}}) {
       const ActivationQuantize::Problem p{.m = m, .k = k, .dtype = dtype};
       const Tensor x = make(dtype, {m, k});
       lab::fill_random_weights(cpu_->state().threads, 11, dtype, x.data(), m * k);
@@ -161,7 +163,8 @@ TEST_F(GpuQuantize, ActivationsOfManyTokens) {
       const auto want = run_on(*cpu_, x), got = run_on(*gpu_, *x.to(*gpu_));
       for (std::size_t i = 0; i < 3; ++i) {
         const Tensor back = *got[i].to(*cpu_);
-        ASSERT_EQ(std::memcmp(back.data(), want[i].data(), back.bytes()), 0) << name(dtype) << ' ' << m << ' ' << k << ' ' << i;
+        ASSERT_EQ(std::memcmp(back.data(), want[i].data(), back.bytes()), 0)
+            << name(dtype) << ' ' << m << ' ' << k << ' ' << i;
       }
     }
 }

@@ -149,8 +149,8 @@ KernelEntry through_gpu(const Kernel& kernel) {
               OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
               auto run = device.start(0, of.info.op, there.problem.k);
               if (!run.ok()) return std::move(run).error();
-              Status launched = of.entry.run(of.entry.table, &there,
-                                             {gpu()->state().threads, {workspace.as<std::byte>(), bytes}, &run->launch});
+              Status launched = of.entry.run(
+                  of.entry.table, &there, {gpu()->state().threads, {workspace.as<std::byte>(), bytes}, &run->launch});
               workspace.read();  // its guards
               return launched.ok() ? gpu()->stream().synchronize() : std::move(launched);
             });

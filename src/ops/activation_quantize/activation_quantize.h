@@ -58,7 +58,8 @@ struct OpTraits<ActivationQuantize> {
   static constexpr std::string_view kName = "activation_quantize";
 
   static Result<ProblemFacts> facts(const ActivationQuantize::Problem& problem);
-  static Result<Params> bind(const ActivationQuantize::Problem& problem, const ActivationQuantize::Args& args, DeviceId device = {});
+  static Result<Params> bind(const ActivationQuantize::Problem& problem, const ActivationQuantize::Args& args,
+                             DeviceId device = {});
   static bool empty(const Params& params) { return params.problem.m == 0 || params.problem.k == 0; }
 };
 

@@ -23,7 +23,8 @@ Result<OpCase> bench_activation_quantize(const BenchRequest& request, const Cont
                                             .dtype = request.dtype.value_or(DType::f32)};
   TERN_RETURN_IF_ERROR(ActivationQuantizePlan::select(context, problem));
   const auto elems = static_cast<std::size_t>(problem.m * problem.k), tokens = static_cast<std::size_t>(problem.m);
-  TERN_ASSIGN(made, Rotation::make(request, context, std::array{size_of(problem.dtype) * elems, elems, 4 * tokens, 4 * tokens}));
+  TERN_ASSIGN(made, Rotation::make(request, context,
+                                   std::array{size_of(problem.dtype) * elems, elems, 4 * tokens, 4 * tokens}));
   const auto rotation = std::make_shared<const Rotation>(std::move(made));
   std::vector<ActivationQuantize::Args> args;
   for (std::int64_t copy = 0; copy < rotation->copies(); ++copy) {

@@ -37,9 +37,9 @@ Result<std::vector<std::byte>> run(const Context& context, const std::string& ke
   TERN_ASSIGN(q_there, upload(context, q.data(), DType::i8, {p.m, p.k}));
   TERN_ASSIGN(scales_there, upload(context, scales.data(), DType::f32, {p.m}));
   TERN_ASSIGN(sums_there, upload(context, sums.data(), DType::i32, {p.m}));
-  TERN_RETURN_IF_ERROR(run_once(
-      context, plan,
-      {.x = x_there.view(), .q = q_there.view(), .scales = scales_there.view(), .sums = sums_there.view()}));
+  TERN_RETURN_IF_ERROR(
+      run_once(context, plan,
+               {.x = x_there.view(), .q = q_there.view(), .scales = scales_there.view(), .sums = sums_there.view()}));
   TERN_RETURN_IF_ERROR(download(context, q_there, q.data()));
   TERN_RETURN_IF_ERROR(download(context, scales_there, scales.data()));
   TERN_RETURN_IF_ERROR(download(context, sums_there, sums.data()));

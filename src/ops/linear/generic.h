@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "ops/activation_quantize/generic.h"
+#include "ops/linear/epilogue.h"
 #include "ops/linear/planes.h"
-#include "simd/half.h"
 
 namespace tern::linear {
 namespace {
@@ -399,110 +399,6 @@ struct Loops {
     for (; at < n; ++at) out[at] = Quantize::template load1<kSource>(x, at);
   }
 
-  template <int kOut>
-  static F load_out(const void* p, std::size_t at) {
-    if constexpr (kOut == kOutF16)
-      return S::load_f16(static_cast<const std::uint16_t*>(p) + at);
-    else if constexpr (kOut == kOutBf16)
-      return S::load_bf16(static_cast<const std::uint16_t*>(p) + at);
-    else
-      return S::load(static_cast<const float*>(p) + at);
-  }
-  template <int kOut>
-  static void store_out(void* p, std::size_t at, F v) {
-    if constexpr (kOut == kOutF16)
-      S::store_f16(static_cast<std::uint16_t*>(p) + at, v);
-    else if constexpr (kOut == kOutBf16)
-      S::store_bf16(static_cast<std::uint16_t*>(p) + at, v);
-    else
-      S::store(static_cast<float*>(p) + at, v);
-  }
-  template <int kOut>
-  static void store_out1(void* p, std::size_t at, float v) {
-    if constexpr (kOut == kOutF32) {
-      __builtin_memcpy(static_cast<float*>(p) + at, &v, sizeof v);
-    } else {
-      const std::uint16_t half = kOut == kOutF16 ? simd::to_f16(v) : simd::to_bf16(v);
-      __builtin_memcpy(static_cast<std::uint16_t*>(p) + at, &half, sizeof half);
-    }
-  }
-  static F sum_floats(const std::int32_t* sums, I less) { return S::to_float(S::add(S::load_i32(sums), less)); }
-  static F sum_floats(const float* sums, I) { return S::load(sums); }
-  static float sum_float(std::int32_t sum, std::int32_t x_sum) { return static_cast<float>(take_off(sum, x_sum)); }
-  static float sum_float(float sum, std::int32_t) { return sum; }
-
-  // Quotients of sums by a token's scale, correctly rounded without a division (Markstein): with the rounded reciprocal
-  // the first correction leaves less than an ulp and the second what a division gives. Sums are 0 or 1 to 2^31, so
-  // nothing of it leaves the normal numbers while the scale stays between 2^-60 and 2^60.
-  struct Quotient {
-    bool corrects;
-    F s, minus, reciprocal;
-    explicit Quotient(float scale)
-        : corrects(S::kFused && scale >= 0x1p-60F && scale <= 0x1p60F),
-          s(S::set1(scale)),
-          minus(S::set1(-scale)),
-          reciprocal(S::set1(corrects ? 1 / scale : 0)) {}
-    [[nodiscard]] F of(F t, std::int32_t) const {
-      if (!corrects) return S::div(t, s);
-      F q = S::mul(t, reciprocal);
-      q = S::mul_add(S::mul_add(q, minus, t), reciprocal, q);
-      return S::mul_add(S::mul_add(q, minus, t), reciprocal, q);
-    }
-    [[nodiscard]] F of(F t, float) const { return S::div(t, s); }
-  };
-
-  template <int kOut, class Sum>
-  static void epilogue(const Sum* sums, const EpilogueBlock& block) {
-    const F one_scale = S::set1(block.one_w_scale && block.w_scales != nullptr ? *block.w_scales : 1.0F);
-    for (std::int64_t t = 0; t < block.tokens; ++t)
-      epilogue_token<kOut>(
-          sums + t * block.ld, block, one_scale,
-          {.s = block.s == nullptr ? 0 : block.s[t],
-           .x_sum = block.x_sums == nullptr ? 0 : block.x_sums[t * block.x_sums_stride],
-           .residual = block.residual == nullptr ? nullptr : block.residual + t * block.residual_stride,
-           .y = block.y + t * block.y_stride});
-  }
-
-  struct Token {
-    float s;
-    std::int32_t x_sum;
-    const std::byte* residual;
-    std::byte* y;
-  };
-  template <int kOut, class Sum>
-  static void epilogue_token(const Sum* sums, const EpilogueBlock& block, F one_scale, const Token& token) {
-    const auto n = static_cast<std::size_t>(block.n);
-    const Quotient quotient(token.s);
-    std::int32_t offsets[S::kF];
-    for (std::int32_t& offset : offsets) offset = -token.x_sum;
-    const I less = S::load_i32(offsets);
-    std::size_t at = 0;
-    for (; at + S::kF <= n; at += S::kF) {
-      F t = sum_floats(sums + at, less);
-      if (token.s != 0) t = quotient.of(t, Sum{});
-      if (block.w_scales != nullptr) t = S::mul(t, block.one_w_scale ? one_scale : S::load(block.w_scales + at));
-      if (block.bias != nullptr) t = S::add(t, S::load(block.bias + at));
-      if (block.squared_relu) {
-        const F positive = S::relu(t);
-        t = S::mul(positive, positive);
-      }
-      if (token.residual != nullptr) t = S::add(t, load_out<kOut>(token.residual, at));
-      store_out<kOut>(token.y, at, t);
-    }
-    for (; at < n; ++at) {
-      float t = sum_float(sums[at], token.x_sum);
-      if (token.s != 0) t = t / token.s;
-      if (block.w_scales != nullptr) t = t * block.w_scales[block.one_w_scale ? 0 : at];
-      if (block.bias != nullptr) t = t + Quantize::template load1<0>(block.bias, at);
-      if (block.squared_relu) {
-        t = t < 0 ? 0.0F : t;
-        t = t * t;
-      }
-      if (token.residual != nullptr) t = t + Quantize::template load1<kOut>(token.residual, at);
-      store_out1<kOut>(token.y, at, t);
-    }
-  }
-
   static constexpr SimdTable table() {
     static_assert(static_cast<int>(kOutF16) == activation_quantize::kF16 &&
                   kOutBf16 == static_cast<Out>(activation_quantize::kBf16));
@@ -511,8 +407,10 @@ struct Loops {
                     .widen = {widen<0>, widen<1>, widen<2>},
                     .i2 = Tiles<S, I2Planes<S>>::loops(),
                     .b3 = {},
-                    .epilogue = {epilogue<0, std::int32_t>, epilogue<1, std::int32_t>, epilogue<2, std::int32_t>},
-                    .float_epilogue = {epilogue<0, float>, epilogue<1, float>, epilogue<2, float>}};
+                    .epilogue = {Epilogue<S>::template run<0, std::int32_t>, Epilogue<S>::template run<1, std::int32_t>,
+                                 Epilogue<S>::template run<2, std::int32_t>},
+                    .float_epilogue = {Epilogue<S>::template run<0, float>, Epilogue<S>::template run<1, float>,
+                                       Epilogue<S>::template run<2, float>}};
     if constexpr (requires(U u) { S::template lookup64<0>(kB3.first, u); }) table.b3 = Tiles<S, B3Planes<S>>::loops();
     return table;
   }

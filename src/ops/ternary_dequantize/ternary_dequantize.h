@@ -39,7 +39,8 @@ struct OpTraits<TernaryDequantize> {
   static constexpr std::string_view kName = "ternary_dequantize";
 
   static Result<ProblemFacts> facts(const TernaryDequantize::Problem& problem);
-  static Result<Params> bind(const TernaryDequantize::Problem& problem, const TernaryDequantize::Args& args, DeviceId device = {});
+  static Result<Params> bind(const TernaryDequantize::Problem& problem, const TernaryDequantize::Args& args,
+                             DeviceId device = {});
   static bool empty(const Params& params) { return params.ranges.total == 0; }
 };
 

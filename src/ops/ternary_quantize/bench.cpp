@@ -34,7 +34,8 @@ Result<OpCase> from_host_case(const BenchRequest& request, const Context& contex
   op_case.bytes = static_cast<std::int64_t>(tensor->bytes());
   op_case.limit = Limit::host_to_device;
   op_case.waits = true;
-  if (pinned) op_case.notes.push_back(fmt::format("allocating {} pinned bytes took {:.2f} s", tensor->bytes(), pinning_s));
+  if (pinned)
+    op_case.notes.push_back(fmt::format("allocating {} pinned bytes took {:.2f} s", tensor->bytes(), pinning_s));
   op_case.ready = [tensor, problem](const Context& on, const Preference& preference) -> Result<Subject> {
     const QuantizeOptions options{.scheme = problem.scheme,
                                   .granularity = problem.granularity,

@@ -1,5 +1,5 @@
-// Quads of elements in registers: how the CUDA kernels of ternary_quantize load them, measure them and make their codes.
-// For .cu files only.
+// Quads of elements in registers: how the CUDA kernels of ternary_quantize load them, measure them and make their
+// codes. For .cu files only.
 #pragma once
 
 #include <type_traits>
@@ -199,8 +199,7 @@ __device__ SignedBits<E> max_bits(const Words<E>* q) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     unsigned pair = 0;
 #pragma unroll
-    for (int j = 0; j < kQuads; ++j)
-      pair = __vmaxu2(__vmaxu2(pair, q[j].w[0] & 0x7FFF7FFFU), q[j].w[1] & 0x7FFF7FFFU);
+    for (int j = 0; j < kQuads; ++j) pair = __vmaxu2(__vmaxu2(pair, q[j].w[0] & 0x7FFF7FFFU), q[j].w[1] & 0x7FFF7FFFU);
     return static_cast<int>(max(pair & 0xFFFFU, pair >> 16));
 #else
     unsigned high = 0, low = 0;  // the bits under a half's own cannot make a smaller half win

@@ -9,7 +9,8 @@
 namespace tern::ternary_quantize {
 namespace {
 
-// Where ranges lie. `outer` times `inner` of them: rows of groups, or one row of all ranges where their steps are equal.
+// Where ranges lie. `outer` times `inner` of them: rows of groups, or one row of all ranges where their steps are
+// equal.
 template <class E>
 struct Job {
   const Raw<E>* x;
@@ -198,9 +199,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps<E>) block_ranges(const Job<E> j
       for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
       stat = measure<E, kFirst, kHeld>(q);
     } else {
-      report_bad<E, kHeld>(job, q, [&](int j) {
-        return outer * job.index_outer + in_row * job.len + 4 * (quad + 32 * j);
-      });
+      report_bad<E, kHeld>(job, q,
+                           [&](int j) { return outer * job.index_outer + in_row * job.len + 4 * (quad + 32 * j); });
     }
   }
   __syncwarp();

@@ -150,7 +150,8 @@ Job<E> make_job(const Params& p, const cuda::Launch& launch) {
   job.vector = cuda::quads_aligned<E>(p.x, job.x_outer) && (job.inner == 1 || cuda::quads_aligned<E>(p.x, job.x_inner));
   // Ranges in registers load whole quads only; of a long one the last block does not.
   if (len <= max_held(p.problem.dtype)) job.vector = job.vector && len % 4 == 0 && job.last_len % 4 == 0;
-  job.words = reinterpret_cast<std::uintptr_t>(p.codes) % 4 == 0 && job.codes_inner % 4 == 0 && job.codes_outer % 4 == 0;
+  job.words =
+      reinterpret_cast<std::uintptr_t>(p.codes) % 4 == 0 && job.codes_inner % 4 == 0 && job.codes_outer % 4 == 0;
   return job;
 }
 
@@ -190,8 +191,7 @@ int launch(const Params& params, std::byte* workspace, const cuda::Launch& launc
   const auto off = [](const void* p, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes != 0; };
   if (off(params.x, size_of(params.problem.dtype)) || off(params.scales, 4) || off(params.given, 4))
     return cuda_simple.launch(params, workspace, launch);
-  return cuda::with_element(params.problem.dtype,
-                            [&]<class E>() { return run<E>(params, workspace, launch); });
+  return cuda::with_element(params.problem.dtype, [&]<class E>() { return run<E>(params, workspace, launch); });
 }
 
 }  // namespace

@@ -30,11 +30,9 @@ Result<Output> run(const Context& context, const std::string& kernel, const Tern
   TERN_ASSIGN(codes, upload(context, out.codes.data(), code_dtype(p.format), {p.rows, bytes}));
   TERN_ASSIGN(scales, upload(context, out.scales.data(), DType::f32, {ranges}));
   TERN_ASSIGN(given_there, upload(context, &given, DType::f32, {1}));
-  TERN_RETURN_IF_ERROR(run_once(context, plan,
-                                {.x = x_there.view(),
-                                 .codes = codes.view(),
-                                 .scales = scales.view(),
-                                 .given_scale = given_there.view()}));
+  TERN_RETURN_IF_ERROR(run_once(
+      context, plan,
+      {.x = x_there.view(), .codes = codes.view(), .scales = scales.view(), .given_scale = given_there.view()}));
   TERN_RETURN_IF_ERROR(download(context, codes, out.codes.data()));
   TERN_RETURN_IF_ERROR(download(context, scales, out.scales.data()));
   return out;

@@ -52,7 +52,8 @@ struct OpTraits<TernaryQuantize> {
   // Checks the problem by itself.
   static Result<ProblemFacts> facts(const TernaryQuantize::Problem& problem);
   // Checks the arguments against the problem.
-  static Result<Params> bind(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args, DeviceId device = {});
+  static Result<Params> bind(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args,
+                             DeviceId device = {});
   static bool empty(const Params& params) { return params.ranges.total == 0; }
 };
 
