@@ -1,5 +1,10 @@
-// ternary_dequantize for every GPU from sm_75: a kernel that writes 16 bytes at a time, limited by memory, and one that
-// takes what does not lie on such boundaries element by element.
+// ternary_dequantize for every GPU from sm_75: one kernel, limited by memory, for every format, layout and alignment.
+//
+// A group of lanes of one warp takes a tile of a row. It reads the tile's codes 16 bytes to a lane, makes them indexes
+// of two bits in shared memory, whatever their format, and from there the vectors of y, 16 bytes each, so that
+// neighbours write neighbouring vectors. The values that the tile's scales give are made once, in shared memory too.
+#include <type_traits>
+
 #include "base/checked.h"
 #include "format/format.h"
 #include "ops/cuda_words.h"
@@ -9,11 +14,13 @@ namespace tern::ternary_dequantize {
 namespace {
 
 constexpr int kThreads = 256;
-// Loads in flight in each thread before the first store.
-constexpr int kVectorsEach = 4, kElementsEach = 4;
-// Elements that one thread writes at once: 16 bytes, or two times 16 of f64 so that a byte of four codes is one vector.
+constexpr int kMinLanes = 8, kMaxLanes = 32;  // of a group
+constexpr int kPieceBytes = 16;               // of codes, one load
+// Ranges of a tile whose values are kept, for each lane: of groups of 32 all, in every format.
+constexpr int kRangesEach = 3;
+// Elements of 16 bytes.
 template <class E>
-constexpr int kVector = sizeof(typename E::Raw) == 2 ? 8 : 4;
+constexpr int kVector = 16 / sizeof(typename E::Raw);
 
 // Quotients of numbers below 2^31 by one that is not above it, without dividing. With 2^shift >= divisor and factor =
 // ceil(2^(31 + shift) / divisor) the product n * factor / 2^(31 + shift) is less than 1 / divisor above n / divisor.
@@ -28,314 +35,415 @@ struct Divisor {
   __device__ std::uint32_t quotient(std::uint32_t n) const { return __umulhi(n << 1, factor) >> shift; }
 };
 constexpr std::int64_t kDivisible = std::int64_t{1} << 31;  // numbers below it
+// Ranges count as not longer than this where only the columns of one tile are looked at: see Place.
+constexpr std::int64_t kLongRange = kDivisible / 2;
 
-// What the kernels get. Rows of dense tensors may have become one.
+// What the kernel gets. Rows of dense tensors may have become one.
 struct Job {
   const std::uint8_t* codes;
-  std::int64_t codes_stride;
+  std::int64_t codes_stride, row_bytes;
   const float* scales;
   void* y;
   std::int64_t y_stride;
   std::int64_t rows, k;
   std::int64_t range_len, ranges_per_row;  // per row 0: one range
-  Divisor by_range;                        // of columns, where k < kDivisible
-  Divisor by_range_vectors;                // of vectors, where ranges are whole ones
+  Divisor by_range;                        // by range_len, not above kLongRange
+  bool one_range;                          // in a row
+  bool tiles_side_by_side;                 // groups of a block take tiles of one row, else rows
   Format format;
   bool trits;  // codes are -1..1, else -2..1
   cuda::Report report;
 };
 
-// --- one element ---
-
-__device__ int code_at(const Job& job, const std::uint8_t* row, std::int64_t column) {
-  if (job.format == Format::i8) return static_cast<std::int8_t>(__ldg(row + column));
-  if (job.format == Format::b3) {
-    const std::int64_t at = column / 5;
-    unsigned byte = __ldg(row + at);
-    if ((byte * 243U & 255U) >= 243) return 2;  // no five trits give it
-    for (int j = static_cast<int>(column - at * 5); j > 0; --j) byte = byte * 3 & 255U;
-    return static_cast<int>(byte * 3 >> 8) - 1;
-  }
-  const int bits = (__ldg(row + column / 4) >> (2 * (column % 4))) & 3;
-  return job.format == Format::i2 ? bits - 1 : bits >= 2 ? bits - 4 : bits;
-}
-
-struct CodeAndScale {
-  int code;
-  float scale;
-};
-// Those of an element; reports them where they are not valid.
-__device__ CodeAndScale checked_element(const Job& job, std::int64_t row, std::int64_t column) {
-  const int code = code_at(job, job.codes + row * job.codes_stride, column);
-  if (code < (job.trits ? -1 : -2) || code > 1) job.report(cuda::kInvalidCode, row * job.k + column);
-  const std::int64_t range =
-      row * job.ranges_per_row +
-      (job.k < kDivisible ? job.by_range.quotient(static_cast<std::uint32_t>(column)) : column / job.range_len);
-  const float scale = __ldg(job.scales + range);
-  if (!valid_scale(scale)) job.report(cuda::kInvalidScale, range);
-  return {code, scale};
-}
-
-template <class E>
-__device__ void dequantize_element(const Job& job, std::int64_t row, std::int64_t column) {
-  const auto [code, scale] = checked_element(job, row, column);
-  // The product is exact, or beyond the type and infinite: a code is a power of two or 0.
-  using Math = typename E::Math;
-  static_cast<typename E::Raw*>(job.y)[row * job.y_stride + column] =
-      E::round(static_cast<Math>(code) * static_cast<Math>(scale));
-}
-
-// Blocks have (x, y) threads, x along a row and y rows. Their own x is along a row, y and z count rows.
-__device__ std::int64_t this_row() {
-  return (static_cast<std::int64_t>(blockIdx.z) * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y;
-}
-
-template <class E>
-__global__ void __launch_bounds__(kThreads) dequantize_elements(const __grid_constant__ Job job) {
-  const std::int64_t row = this_row();
-  if (row >= job.rows) return;
-  const std::int64_t tile = static_cast<std::int64_t>(blockDim.x) * kElementsEach;
-  for (std::int64_t first = blockIdx.x * tile + threadIdx.x; first < job.k; first += gridDim.x * tile)
-#pragma unroll
-    for (int i = 0; i < kElementsEach; ++i)
-      if (const std::int64_t column = first + i * static_cast<int>(blockDim.x); column < job.k)
-        dequantize_element<E>(job, row, column);
-}
-
-// --- vectors ---
+// --- codes to indexes ---
 //
-// Whatever the format, the codes of a vector become indexes of two bits, the first in the low bits, into the four
-// values that a scale gives:
+// Whatever the format, codes become indexes of two bits, the first in the low bits, into the four values that a scale
+// gives:
 //    index     0    1    2    3
 //    trits    -s    0    s    -      as i2 has them
 //    -2..1     0    s  -2s   -s      as s2 has them
+//
+// Formats: how many codes a piece has, how many pieces a lane takes, and how a piece becomes words of 16 indexes.
+// False: there is a code that is not valid, or padding that looks like one.
 
-struct Indexes {
-  unsigned bits;
-  bool invalid;
-};
-__device__ Indexes checked(unsigned bits, bool trits) { return {bits, trits && (bits & (bits >> 1) & 0x5555U) != 0}; }
+__device__ bool valid_indexes(unsigned word, bool trits) { return !trits || (word & (word >> 1) & 0x55555555U) == 0; }
 
-// Where a vector's codes lie and how they become indexes: i2 and s2, i8, b3. Loads are apart from the rest so that
-// those of several vectors are in flight together.
-struct TwoBits {
-  using Table = char;
-  static __device__ void fill(Table*) {}
-  template <int kCodes>
-  static __device__ unsigned load(const std::uint8_t* row, std::uint32_t vector) {
-    if constexpr (kCodes == 8) return __ldg(reinterpret_cast<const unsigned short*>(row) + vector);
-    return __ldg(row + vector);
-  }
-  template <int kCodes>
-  static __device__ Indexes indexes(const Table*, unsigned loaded, bool trits) {
-    return checked(loaded, trits);
+struct TwoBits {  // i2 and s2
+  static constexpr int kCodes = 64, kPieces = 1;
+  static __device__ bool indexes(const uint4& piece, bool trits, unsigned* words) {
+    *reinterpret_cast<uint4*>(words) = piece;
+    return valid_indexes(piece.x, trits) && valid_indexes(piece.y, trits) && valid_indexes(piece.z, trits) &&
+           valid_indexes(piece.w, trits);
   }
 };
 
-struct Bytes {
-  using Table = char;
-  static __device__ void fill(Table*) {}
-  template <int kCodes>
-  static __device__ uint2 load(const std::uint8_t* row, std::uint32_t vector) {
-    if constexpr (kCodes == 8) return __ldg(reinterpret_cast<const uint2*>(row) + vector);
-    return {__ldg(reinterpret_cast<const unsigned*>(row) + vector), 0};
-  }
-  static __device__ Indexes of_four(unsigned codes, bool trits) {
+struct Bytes {  // i8
+  static constexpr int kCodes = 16, kPieces = 4;
+  // Of four codes; sets bits of beyond where one is not valid.
+  static __device__ unsigned of_four(unsigned codes, bool trits, unsigned& beyond) {
     const unsigned lift = trits ? 0x01010101U : 0x02020202U;
     const unsigned lifted = ((codes & 0x7F7F7F7FU) + lift) ^ (codes & 0x80808080U);  // each byte, without carries
-    const unsigned beyond = (lifted & 0xFCFCFCFCU) | (trits ? lifted & (lifted >> 1) & 0x01010101U : 0);
+    beyond |= (lifted & 0xFCFCFCFCU) | (trits ? lifted & (lifted >> 1) & 0x01010101U : 0);
     unsigned bits = (trits ? lifted : codes) & 0x03030303U;
     bits = (bits | bits >> 6) & 0x000F000FU;
-    return {(bits | bits >> 12) & 0xFFU, beyond != 0};
+    return (bits | bits >> 12) & 0xFFU;
   }
-  template <int kCodes>
-  static __device__ Indexes indexes(const Table*, uint2 loaded, bool trits) {
-    const Indexes low = of_four(loaded.x, trits);
-    if constexpr (kCodes == 4) return low;
-    const Indexes high = of_four(loaded.y, trits);
-    return {low.bits | high.bits << 8, low.invalid || high.invalid};
+  static __device__ bool indexes(const uint4& piece, bool trits, unsigned* words) {
+    unsigned beyond = 0;
+    *words = of_four(piece.x, trits, beyond) | of_four(piece.y, trits, beyond) << 8 |
+             of_four(piece.z, trits, beyond) << 16 | of_four(piece.w, trits, beyond) << 24;
+    return beyond == 0;
   }
 };
 
-struct Base3 {
-  using Table = std::uint16_t;  // the five indexes of every byte, 3 where there are none
-  static __device__ void fill(Table* table) {
-    const unsigned byte = threadIdx.y * blockDim.x + threadIdx.x;
-    static_assert(kThreads == 256);
-    unsigned bits = 0, rest = byte;
+struct Base3 {  // b3
+  static constexpr int kCodes = 80, kPieces = 1;
+  // Two bytes, in bits 0..7 and 16..23, to the ten bits of each: a digit is what times 3 leaves above 8 bits. Each
+  // moves down by two as the next comes. What is left in the end, byte * 243 % 256, is below 243 where there are five
+  // trits.
+  static __device__ unsigned of_two(unsigned bytes, unsigned& beyond) {
+    unsigned bits = 0;
+#pragma unroll
     for (int j = 0; j < 5; ++j) {
-      bits |= (rest * 3 >> 8) << (2 * j);
-      rest = rest * 3 & 255U;
+      bytes *= 3;
+      bits = bits >> 2 | (bytes & 0x03000300U);
+      bytes &= 0x00FF00FFU;
     }
-    table[byte] = static_cast<Table>((byte * 243U & 255U) < 243 ? bits : 0x3FFU);
-    __syncthreads();
+    beyond |= (bytes + 0x000D000DU) & 0x01000100U;
+    return bits;
   }
-  // Up to three bytes hold a vector; only those that do are read, for a row may end there. The fourth says how many
-  // codes of the first byte belong to the vector before.
-  template <int kCodes>
-  static __device__ unsigned load(const std::uint8_t* row, std::uint32_t vector) {
-    const std::uint32_t fives = vector / 5, first = (vector - fives * 5) * kCodes, skipped = first % 5;
-    const std::uint8_t* at = row + (fives * kCodes + first / 5);
-    unsigned bytes = __ldg(at) | skipped << 24;
-    if (skipped + kCodes > 5) bytes |= static_cast<unsigned>(__ldg(at + 1)) << 8;
-    if (skipped + kCodes > 10) bytes |= static_cast<unsigned>(__ldg(at + 2)) << 16;
-    return bytes;
-  }
-  template <int kCodes>
-  static __device__ Indexes indexes(const Table* table, unsigned loaded, bool) {
-    const unsigned bits = table[loaded & 255U] | static_cast<unsigned>(table[loaded >> 8 & 255U]) << 10 |
-                          static_cast<unsigned>(table[loaded >> 16 & 255U]) << 20;
-    return checked(bits >> (2 * (loaded >> 24)) & ((1U << (2 * kCodes)) - 1), true);
+  static __device__ bool indexes(const uint4& piece, bool, unsigned* words) {
+    const unsigned four[4] = {piece.x, piece.y, piece.z, piece.w};
+    unsigned low[4], high[4];  // 20 bits of each four bytes
+    unsigned beyond = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const unsigned even = of_two(four[i] & 0x00FF00FFU, beyond), odd = of_two(four[i] >> 8 & 0x00FF00FFU, beyond);
+      low[i] = (even & 0xFFFFU) | (odd & 0xFFFFU) << 10;
+      high[i] = even >> 16 | (odd & 0xFFFF0000U) >> 6;
+    }
+    words[0] = low[0] | high[0] << 20;
+    words[1] = high[0] >> 12 | low[1] << 8 | high[1] << 28;
+    words[2] = high[1] >> 4 | low[2] << 16;
+    words[3] = low[2] >> 16 | high[2] << 4 | low[3] << 24;
+    words[4] = low[3] >> 8 | high[3] << 12;
+    return beyond == 0;
   }
 };
 
-// Values by index.
+// Code j of those that begin with a byte.
+__device__ int code_at(Format format, const std::uint8_t* from, unsigned j) {
+  if (format == Format::i8) return static_cast<std::int8_t>(__ldg(from + j));
+  if (format == Format::b3) {
+    unsigned byte = __ldg(from + j / 5);
+    if ((byte * 243U & 255U) >= 243) return 2;  // no five trits give it
+    for (j %= 5; j > 0; --j) byte = byte * 3 & 255U;
+    return static_cast<int>(byte * 3 >> 8) - 1;
+  }
+  const int bits = (__ldg(from + j / 4) >> (2 * (j % 4))) & 3;
+  return format == Format::i2 ? bits - 1 : bits >= 2 ? bits - 4 : bits;
+}
+
+// Looks again at the codes of a piece.
+__device__ void report_codes(const Job& job, std::int64_t row, std::int64_t piece, int codes) {
+  const std::int64_t first = piece * codes;
+  const std::uint8_t* from = job.codes + row * job.codes_stride + piece * kPieceBytes;
+  for (int j = 0; j < codes; ++j)
+    if (first >= 0 && first + j < job.k) {
+      const int code = code_at(job.format, from, j);
+      if (code < (job.trits ? -1 : -2) || code > 1) job.report(cuda::kInvalidCode, row * job.k + first + j);
+    }
+}
+
+// A piece of a row, with 0 for bytes before it and behind it.
+__device__ uint4 load_piece(const Job& job, const std::uint8_t* row, std::int64_t piece) {
+  const std::int64_t first = piece * kPieceBytes;
+  const std::uint8_t* at = row + first;
+  const auto low_bits = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(row));
+  if (first >= 0 && first + kPieceBytes <= job.row_bytes) {
+    if (low_bits % 16 == 0) return __ldg(reinterpret_cast<const uint4*>(at));
+    if (low_bits % 4 == 0) {
+      const auto* words = reinterpret_cast<const unsigned*>(at);
+      return make_uint4(__ldg(words), __ldg(words + 1), __ldg(words + 2), __ldg(words + 3));
+    }
+  }
+  unsigned words[4] = {};
+#pragma unroll
+  for (int i = 0; i < kPieceBytes; ++i)
+    if (first + i >= 0 && first + i < job.row_bytes)
+      words[i / 4] |= static_cast<unsigned>(__ldg(at + i)) << (8 * (i % 4));
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+// --- indexes to vectors ---
+
+// The indexes of vector i; of those that begin with code `at`.
+template <int kCodes>
+__device__ unsigned straight_bits(const unsigned* words, int i) {
+  if constexpr (kCodes == 8) return reinterpret_cast<const std::uint16_t*>(words)[i];
+  const unsigned byte = reinterpret_cast<const std::uint8_t*>(words)[kCodes == 4 ? i : i / 2];
+  return kCodes == 4 ? byte : byte >> (4 * (i % 2));
+}
+template <int kCodes>
+__device__ unsigned bits_at(const unsigned* words, int at) {
+  return __funnelshift_r(words[at / 16], words[at / 16 + 1], 2 * (at % 16)) & ((1U << (2 * kCodes)) - 1);
+}
+
+// What is kept of a scale: the values of two bytes, four side by side, or the scale as its type is.
 template <class E>
-struct Values {
-  typename E::Raw v[4];
-  __device__ Values(float scale, bool trits) {
-    const typename E::Math s = scale;
-    if (trits) {
-      v[0] = E::round(-s), v[1] = 0, v[2] = E::round(s), v[3] = 0;
-    } else {
-      v[0] = 0, v[1] = E::round(s), v[2] = E::round(-2 * s), v[3] = E::round(-s);
-    }
-  }
-  __device__ typename E::Raw at(unsigned index) const {
-    return (index & 2U) != 0 ? ((index & 1U) != 0 ? v[3] : v[2]) : ((index & 1U) != 0 ? v[1] : v[0]);
-  }
-};
+using Kept = std::conditional_t<sizeof(typename E::Raw) == 2, uint2, typename E::Raw>;
 
-// Eight values of two bytes are picked a byte at a time from the eight bytes that the four values have:
+template <class E>
+__device__ Kept<E> kept(float scale, bool trits) {
+  if constexpr (sizeof(typename E::Raw) == 2) {
+    const auto two = [](float a, float b) { return E::round(a) | static_cast<unsigned>(E::round(b)) << 16; };
+    return trits ? make_uint2(two(-scale, 0), two(scale, 0)) : make_uint2(two(0, scale), two(-2 * scale, -scale));
+  } else {
+    return scale;
+  }
+}
+
+// The value of the index in the low bits.
+template <class Raw>
+__device__ Raw value(unsigned index, Raw s, bool trits) {
+  const Raw even = trits ? ((index & 2U) != 0 ? s : -s) : ((index & 2U) != 0 ? -2 * s : 0);
+  const Raw odd = trits ? 0 : ((index & 2U) != 0 ? -s : s);
+  return (index & 1U) != 0 ? odd : even;
+}
+
+// 16 bytes. Values of two bytes are picked a byte at a time from the eight bytes of the four values:
 //    selector   [2b+1][2b][2a+1][2a]  of values a, b; a * 0x22 + 0x10 has both places of a
 template <class E>
-__device__ void store(typename E::Raw* to, unsigned bits, const Values<E>& values) {
+__device__ uint4 vector_of(unsigned bits, Kept<E> from, bool trits) {
   if constexpr (sizeof(typename E::Raw) == 2) {
-    const unsigned low = values.v[0] | static_cast<unsigned>(values.v[1]) << 16;
-    const unsigned high = values.v[2] | static_cast<unsigned>(values.v[3]) << 16;
     const auto selectors = [](unsigned four) {  // 8 bits to two selectors
       four = (four | four << 12) & 0x000F000FU;
       four = (four | four << 6) & 0x03030303U;
       return four * 0x22U + 0x10101010U;
     };
     const unsigned first = selectors(bits & 0xFFU), second = selectors(bits >> 8);
-    __stcs(reinterpret_cast<uint4*>(to),
-           make_uint4(__byte_perm(low, high, first), __byte_perm(low, high, first >> 16),
-                      __byte_perm(low, high, second), __byte_perm(low, high, second >> 16)));
+    return make_uint4(__byte_perm(from.x, from.y, first), __byte_perm(from.x, from.y, first >> 16),
+                      __byte_perm(from.x, from.y, second), __byte_perm(from.x, from.y, second >> 16));
   } else if constexpr (sizeof(typename E::Raw) == 4) {
-    __stcs(reinterpret_cast<float4*>(to),
-           make_float4(values.at(bits), values.at(bits >> 2), values.at(bits >> 4), values.at(bits >> 6)));
+    const auto v = [&](int i) { return __float_as_uint(value(bits >> (2 * i), from, trits)); };
+    return make_uint4(v(0), v(1), v(2), v(3));
   } else {
-    __stcs(reinterpret_cast<double2*>(to), make_double2(values.at(bits), values.at(bits >> 2)));
-    __stcs(reinterpret_cast<double2*>(to) + 1, make_double2(values.at(bits >> 4), values.at(bits >> 6)));
+    const double a = value(bits, from, trits), b = value(bits >> 2, from, trits);
+    return make_uint4(__double2loint(a), __double2hiint(a), __double2loint(b), __double2hiint(b));
   }
 }
 
-// Neighbours write neighbouring vectors.
-template <class E, class Codes>
-__global__ void __launch_bounds__(kThreads) dequantize_vectors(const __grid_constant__ Job job) {
-  constexpr int kCodes = kVector<E>;
-  __shared__ typename Codes::Table table[256];
-  Codes::fill(table);
-  const std::int64_t row = this_row();
-  if (row >= job.rows) return;
-  const std::uint8_t* from = job.codes + row * job.codes_stride;
-  auto* to = static_cast<typename E::Raw*>(job.y) + row * job.y_stride;
-  const float* scales = job.scales + row * job.ranges_per_row;
-  const auto whole = static_cast<std::uint32_t>(job.k / kCodes);
-  const std::uint32_t first = blockIdx.x * blockDim.x * kVectorsEach + threadIdx.x;
-  const auto vector = [first](int i) { return first + i * blockDim.x; };
+// The first bytes of one vector and the rest of another; elements of two bytes or more.
+__device__ uint4 joined(const uint4& head, const uint4& tail, int bytes) {
+  const auto word = [bytes](unsigned a, unsigned b, int first) {
+    return bytes <= first ? b : bytes >= first + 4 ? a : __byte_perm(a, b, 0x7610);
+  };
+  return make_uint4(word(head.x, tail.x, 0), word(head.y, tail.y, 4), word(head.z, tail.z, 8),
+                    word(head.w, tail.w, 12));
+}
 
-  decltype(Codes::template load<kCodes>(from, 0)) loaded[kVectorsEach];
-  float scale[kVectorsEach];
+// Nothing reads y again here.
+__device__ void store_whole(void* to, const uint4& vector) { __stcs(static_cast<uint4*>(to), vector); }
+
+// Stores those elements of a vector that are not before `begin` and not at or behind `end`.
+template <class E>
+__device__ void store_some(typename E::Raw* to, int begin, int end, const uint4& vector) {
+  if (begin <= 0 && end >= kVector<E>) return store_whole(to, vector);
+  const unsigned words[4] = {vector.x, vector.y, vector.z, vector.w};
+  constexpr int kSize = sizeof(typename E::Raw);
 #pragma unroll
-  for (int i = 0; i < kVectorsEach; ++i)
-    if (vector(i) < whole) {
-      loaded[i] = Codes::template load<kCodes>(from, vector(i));
-      scale[i] = __ldg(scales + job.by_range_vectors.quotient(vector(i)));
-    }
+  for (int i = 0; i < kVector<E>; ++i) {
+    if (i < begin || i >= end) continue;
+    if constexpr (kSize == 2) to[i] = static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2)));
+    if constexpr (kSize == 4) to[i] = __uint_as_float(words[i]);
+    if constexpr (kSize == 8)
+      to[i] = __hiloint2double(static_cast<int>(words[2 * i + 1]), static_cast<int>(words[2 * i]));
+  }
+}
+
+// --- the kernel ---
+
+// A tile in its row. Its columns are counted from its first vector, which lies on a boundary of 16 bytes of y: `shift`
+// elements before a boundary of codes, for which the last piece of the tile before is read again.
+//
+//    codes      [....|....|....|....|       as vectors would be, were the row of y aligned
+//    vectors  [..|....|....|....|...        as they are, here with shift 2
+template <class E, class Codes, bool kStraight>
+struct Tile {
+  std::int64_t first_piece, first_column;
+  int shift;
+  int begin, end;  // columns of it that lie in the row; end is not above begin where there are none
+  __device__ Tile(const Job& job, std::int64_t index, int lanes, const typename E::Raw* row) {
+    const int pieces = lanes * Codes::kPieces - (kStraight ? 0 : 1), columns = pieces * Codes::kCodes;
+    shift = kStraight ? 0 : static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(*row));
+    first_piece = index * pieces - (kStraight ? 0 : 1);
+    first_column = index * columns - shift;
+    begin = first_column < 0 ? shift : 0;
+    end = static_cast<int>(min(job.k - first_column, std::int64_t{columns}));
+  }
+};
+
+// The ranges that a tile's columns lie in, by their distance from the first column.
+struct Place {
+  std::int64_t first_range;  // of the row
+  std::uint32_t offset;      // columns of first_range before
+  __device__ Place(const Job& job, std::int64_t column) {
+    if (job.one_range)
+      first_range = 0;
+    else if (job.k < kDivisible && job.range_len <= kLongRange)
+      first_range = job.by_range.quotient(static_cast<std::uint32_t>(column));
+    else
+      first_range = column / job.range_len;
+    // A long range ends where it does; how long it is matters no more.
+    std::int64_t before = column - first_range * job.range_len;
+    if (job.range_len > kLongRange) before = max(std::int64_t{0}, kLongRange - (job.range_len - before));
+    offset = static_cast<std::uint32_t>(before);
+  }
+};
+
+// Blocks that a multiprocessor shall hold at once: as many as registers allow without spills, and 4 where that are all
+// its threads.
+template <class Codes, bool kStraight>
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kResident = 4;
+#else
+constexpr int kResident = kStraight ? (Codes::kPieces == 1 ? 6 : 5) : 4;
+#endif
+
+// kStraight: every row of y begins on a boundary, and no vector has two ranges.
+template <class E, class Codes, bool kStraight>
+__global__ void __launch_bounds__(kThreads, kResident<Codes, kStraight>) dequantize(const __grid_constant__ Job job) {
+  constexpr int kWords = Codes::kPieces * Codes::kCodes / 16, kPad = 4;  // words of a lane; behind those of a group
+  __shared__ alignas(16) unsigned all_words[kThreads * kWords + kThreads / kMinLanes * kPad];
+  __shared__ Kept<E> all_kept[kThreads * kRangesEach];
+
+  const int lane = static_cast<int>(threadIdx.x), lanes = static_cast<int>(blockDim.x);
+  std::int64_t row = static_cast<std::int64_t>(blockIdx.z) * gridDim.y + blockIdx.y, index = blockIdx.x;
+  if (job.tiles_side_by_side)
+    index = index * blockDim.y + threadIdx.y;
+  else
+    row = row * blockDim.y + threadIdx.y;
+  if (row >= job.rows) return;
+
+  const std::uint8_t* codes = job.codes + row * job.codes_stride;
+  auto* y = static_cast<typename E::Raw*>(job.y) + row * job.y_stride;
+  const Tile<E, Codes, kStraight> tile(job, index, lanes, y);
+  if (tile.end <= tile.begin) return;
+  y += tile.first_column;
+  uint4 pieces[Codes::kPieces];
+#pragma unroll
+  for (int i = 0; i < Codes::kPieces; ++i) pieces[i] = load_piece(job, codes, tile.first_piece + i * lanes + lane);
+
+  // Scales. Where the tile has too many they are read for each vector.
+  const Place place(job, tile.first_column + tile.begin);
+  const float* scales = job.scales + row * job.ranges_per_row + place.first_range;
+  const int offset = static_cast<int>(place.offset) - tile.begin;
+  const auto range_of = [&](int column) { return static_cast<int>(job.by_range.quotient(offset + column)); };
+  const auto kept_of = [&](int range) {
+    const float scale = __ldg(scales + range);
+    if (!valid_scale(scale)) job.report(cuda::kInvalidScale, scales + range - job.scales);
+    return kept<E>(scale, job.trits);
+  };
+  Kept<E>* const keep = all_kept + threadIdx.y * lanes * kRangesEach;
+  const int ranges = range_of(tile.end - 1) + 1;
+  const bool keeping = ranges <= lanes * kRangesEach;
+  if (keeping)
+    for (int range = lane; range < ranges; range += lanes) keep[range] = kept_of(range);
+
+  unsigned* const words = all_words + threadIdx.y * (lanes * kWords + kPad);
   bool valid = true;
 #pragma unroll
-  for (int i = 0; i < kVectorsEach; ++i)
-    if (vector(i) < whole) {
-      const Indexes indexes = Codes::template indexes<kCodes>(table, loaded[i], job.trits);
-      store<E>(to + static_cast<std::int64_t>(vector(i)) * kCodes, indexes.bits, Values<E>(scale[i], job.trits));
-      valid = valid && !indexes.invalid && valid_scale(scale[i]);
+  for (int i = 0; i < Codes::kPieces; ++i)
+    valid = Codes::indexes(pieces[i], job.trits, words + (i * lanes + lane) * (Codes::kCodes / 16)) && valid;
+  if (!valid)
+    for (int i = 0; i < Codes::kPieces; ++i) report_codes(job, row, tile.first_piece + i * lanes + lane, Codes::kCodes);
+  __syncwarp();
+
+  // easy: the tile is whole, its values are kept and its vectors have one range each.
+  const auto put_vector = [&](int i, bool easy) {
+    const int column = i * kVector<E>;
+    const unsigned bits = kStraight ? straight_bits<kVector<E>>(words, i)
+                                    : bits_at<kVector<E>>(words, Codes::kCodes - tile.shift + column);
+    const auto from = [&](int range) { return easy || keeping ? keep[range] : kept_of(range); };
+    int range = range_of(easy ? column : max(column, tile.begin));
+    uint4 vector = vector_of<E>(bits, from(range), job.trits);
+    if constexpr (!kStraight) {  // with braces: nvcc 13.0 drops what follows a discarded loop without them
+      const int last = range_of(min(column + kVector<E>, tile.end) - 1);
+      while (range < last) {
+        const int first = ++range * static_cast<int>(min(job.range_len, kLongRange)) - offset - column;
+        vector = joined(vector, vector_of<E>(bits, from(range), job.trits),
+                        first * static_cast<int>(sizeof(typename E::Raw)));
+      }
     }
-  if (!valid)  // looks again for what it was
-    for (int i = 0; i < kVectorsEach * kCodes; ++i)
-      if (vector(i / kCodes) < whole)
-        checked_element(job, row, static_cast<std::int64_t>(vector(i / kCodes)) * kCodes + i % kCodes);
-  // What is left behind the last whole vector.
-  const std::int64_t column = static_cast<std::int64_t>(whole) * kCodes + threadIdx.x;
-  if (blockIdx.x == 0 && threadIdx.x < kCodes && column < job.k) dequantize_element<E>(job, row, column);
+    if (easy)
+      store_whole(y + column, vector);
+    else
+      store_some<E>(y + column, tile.begin - column, tile.end - column, vector);
+  };
+  constexpr int kVectors = Codes::kPieces * Codes::kCodes / kVector<E>;  // of a lane
+  if (kStraight && keeping && tile.end == kVectors * kVector<E> * lanes) {
+#pragma unroll 4
+    for (int i = 0; i < kVectors; ++i) put_vector(i * lanes + lane, true);
+  } else {
+#pragma unroll 1
+    for (int i = lane; i * kVector<E> < tile.end; i += lanes) put_vector(i, false);
+  }
 }
 
 // --- launches ---
 
 std::size_t workspace_bytes(const TernaryDequantize::Problem&) { return 0; }
 
-// Whether every row begins on a boundary.
-bool aligned(const void* data, std::int64_t stride_bytes, std::int64_t rows, std::int64_t boundary) {
-  return reinterpret_cast<std::uintptr_t>(data) % boundary == 0 && (rows == 1 || stride_bytes % boundary == 0);
-}
-
-// Dense rows, whose ranges and vectors fit as well into one row, become that row: short rows then fill blocks too.
+// Dense rows, whose ranges and vectors fit as well into one row, become that row: short rows then fill tiles too.
 template <class E>
 void fold_rows(Job& job) {
   const std::int64_t per_byte = codes_per_byte(job.format);
   const bool dense = job.y_stride == job.k && job.k % per_byte == 0 && job.codes_stride == job.k / per_byte;
   const bool ranges_fit = job.ranges_per_row == 0 || (job.k % job.range_len == 0 && job.range_len % kVector<E> == 0);
-  if (!dense || !ranges_fit || job.rows * job.k / kVector<E> >= kDivisible) return;
+  if (!dense || !ranges_fit) return;
   job.k *= job.rows;
   job.ranges_per_row *= job.rows;
   job.rows = 1;
   if (job.ranges_per_row == 0) job.range_len = job.k;
 }
 
-// Threads and blocks for rows of `items`, `each` to a thread.
-struct Shape {
-  dim3 blocks, threads;
-  Shape(std::int64_t rows, std::int64_t items, int each) {
-    constexpr std::int64_t kMaxX = 0x7FFFFFFF, kMaxY = 65535;
-    std::int64_t x = 8;  // not fewer than elements may be left behind the vectors of a row
-    while (x < kThreads && x * each < items) x *= 2;
-    const std::int64_t y = kThreads / x;
-    const std::int64_t along = items > 0 ? ceil_div(items, x * each) : 1, rows_of_blocks = ceil_div(rows, y);
-    const std::int64_t blocks_y = rows_of_blocks < kMaxY ? rows_of_blocks : kMaxY;
-    threads = dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
-    blocks = dim3(static_cast<unsigned>(along < kMaxX ? along : kMaxX), static_cast<unsigned>(blocks_y),
-                  static_cast<unsigned>(ceil_div(rows_of_blocks, blocks_y)));
-  }
-};
+template <class E, class Codes, bool kStraight>
+int launch_kernel(Job job, cudaStream_t stream) {
+  constexpr std::int64_t kMaxX = 0x7FFFFFFF, kMaxY = 65535;
+  int lanes = kMinLanes;
+  while (lanes < kMaxLanes && lanes * Codes::kPieces * Codes::kCodes < job.k) lanes *= 2;
+  const int groups = kThreads / lanes;
+  const std::int64_t columns = job.k + (kStraight ? 0 : kVector<E> - 1);
+  const std::int64_t tiles = ceil_div(columns, (lanes * Codes::kPieces - (kStraight ? 0 : 1)) * Codes::kCodes);
+  job.tiles_side_by_side = tiles >= groups;
+  const std::int64_t blocks_x = job.tiles_side_by_side ? ceil_div(tiles, groups) : tiles;
+  const std::int64_t rows = job.tiles_side_by_side ? job.rows : ceil_div(job.rows, groups);
+  const std::int64_t blocks_y = rows < kMaxY ? rows : kMaxY;
+  if (blocks_x > kMaxX || ceil_div(rows, blocks_y) > kMaxY) return cudaErrorInvalidConfiguration;
+  const dim3 blocks(static_cast<unsigned>(blocks_x), static_cast<unsigned>(blocks_y),
+                    static_cast<unsigned>(ceil_div(rows, blocks_y)));
+  dequantize<E, Codes, kStraight><<<blocks, dim3(lanes, groups), 0, stream>>>(job);
+  return cudaGetLastError();
+}
 
 template <class E, class Codes>
-int launch_vectors(const Job& job, cudaStream_t stream) {
-  const Shape shape(job.rows, job.k / kVector<E>, kVectorsEach);
-  dequantize_vectors<E, Codes><<<shape.blocks, shape.threads, 0, stream>>>(job);
-  return cudaGetLastError();
+int launch_format(const Job& job, cudaStream_t stream) {
+  const std::int64_t stride_bytes = job.y_stride * static_cast<std::int64_t>(sizeof(typename E::Raw));
+  const bool aligned = reinterpret_cast<std::uintptr_t>(job.y) % 16 == 0 && (job.rows == 1 || stride_bytes % 16 == 0);
+  if (aligned && (job.one_range || job.range_len % kVector<E> == 0)) return launch_kernel<E, Codes, true>(job, stream);
+  return launch_kernel<E, Codes, false>(job, stream);
 }
 
 template <class E>
 int launch_as(Job job, cudaStream_t stream) {
-  constexpr int kCodes = kVector<E>;
+  if (job.rows == 0 || job.k == 0) return cudaSuccess;
   fold_rows<E>(job);
-  // A vector's codes are 2 bytes or 1 of i2 and s2, 8 or 4 of i8; those of b3 are read one by one.
-  const std::int64_t code_boundary = job.format == Format::b3 ? 1 : kCodes / codes_per_byte(job.format);
-  const std::int64_t whole = job.k / kCodes;
-  const bool one_range = job.ranges_per_row <= 1;
-  job.by_range = Divisor(job.range_len < kDivisible ? job.range_len : kDivisible);
-  if (whole < kDivisible && (one_range || job.range_len % kCodes == 0) &&
-      aligned(job.codes, job.codes_stride, job.rows, code_boundary) &&
-      aligned(job.y, job.y_stride * static_cast<std::int64_t>(sizeof(typename E::Raw)), job.rows, 16)) {
-    job.by_range_vectors = Divisor(one_range ? (whole > 0 ? whole : 1) : job.range_len / kCodes);
-    if (job.format == Format::i8) return launch_vectors<E, Bytes>(job, stream);
-    if (job.format == Format::b3) return launch_vectors<E, Base3>(job, stream);
-    return launch_vectors<E, TwoBits>(job, stream);
-  }
-  const Shape shape(job.rows, job.k, kElementsEach);
-  dequantize_elements<E><<<shape.blocks, shape.threads, 0, stream>>>(job);
-  return cudaGetLastError();
+  job.row_bytes = ceil_div(job.k, codes_per_byte(job.format));
+  job.one_range = job.ranges_per_row <= 1;
+  job.by_range = Divisor(job.range_len < kLongRange ? job.range_len : kLongRange);
+  if (job.format == Format::i8) return launch_format<E, Bytes>(job, stream);
+  if (job.format == Format::b3) return launch_format<E, Base3>(job, stream);
+  return launch_format<E, TwoBits>(job, stream);
 }
 
 int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
@@ -343,6 +451,7 @@ int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
   const bool one_range = params.ranges.per_row == 0;
   const Job job{.codes = params.codes,
                 .codes_stride = params.codes_stride,
+                .row_bytes = 0,
                 .scales = params.scales,
                 .y = params.y,
                 .y_stride = params.y_stride,
@@ -351,7 +460,8 @@ int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
                 .range_len = one_range ? p.k : params.ranges.len,
                 .ranges_per_row = params.ranges.per_row,
                 .by_range = {},
-                .by_range_vectors = {},
+                .one_range = one_range,
+                .tiles_side_by_side = false,
                 .format = p.format,
                 .trits = code_range(p.scheme).min == -1,
                 .report = cuda::report_of(launch)};
