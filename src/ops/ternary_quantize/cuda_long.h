@@ -127,7 +127,7 @@ class BlockSums {
 
 // Statistics of pieces. kRule kMse: of what is above half the scale so far, unless it stands.
 template <class E, int kRule>
-__global__ void __launch_bounds__(32 * kPieceWarps) measure_pieces(const LongJob<E> long_job) {
+__global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kRule>) measure_pieces(const LongJob<E> long_job) {
   const Job<E>& job = long_job.job;
   const Part<E> part(long_job);
   Math<E> h = 0;
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(kMaxPieces / 8) fold_pieces(const LongJob<E> l
 }
 
 template <class E, bool kIsInt2>
-__global__ void __launch_bounds__(32 * kPieceWarps) write_pieces(const LongJob<E> long_job) {
+__global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kAbsmax>) write_pieces(const LongJob<E> long_job) {
   const Job<E>& job = long_job.job;
   const Part<E> part(long_job);
   const Coder<E, kIsInt2> coder(job.scales[part.range]);

@@ -63,6 +63,13 @@ __device__ void report_bad(const Job<E>& job, const Words<E>* q, IndexOf index_o
   if (lowest >= 0) job.report(cuda::kNonFinite, lowest);
 }
 
+// Blocks of 256 threads that share a multiprocessor. 3 leave 80 registers a thread and have 96 KB of f32 on their way;
+// f64 holds twice the words, the others half, and what the rounds of kMse keep leaves room for 2.
+template <class E, int kRule>
+constexpr int kBlocksPerSm = sizeof(Raw<E>) == 8 || kRule == kMse ? 2
+                             : sizeof(Raw<E>) == 4                ? 3
+                                                                  : 4;
+
 // ---- ranges of at most 1,024 elements ----
 //
 // A warp holds 8 quads a lane. A range has `width` lanes (a power of two) and kQuads quads of each; the warp has
@@ -72,7 +79,8 @@ __device__ void report_bad(const Job<E>& job, const Words<E>* q, IndexOf index_o
 //     unit 0 [ range 0 .............. ]     unit 0 [ r0 ][ r1 ][ r2 ][ r3 ]
 //     unit 1 [ range 1 .............. ]     unit 1 [ r4 ][ r5 ][ r6 ][ r7 ]
 template <class E, int kRule, int kQuads>
-__global__ void __launch_bounds__(256) short_ranges(const Job<E> job, int width_log2, std::int64_t tiles_per_outer) {
+__global__ void __launch_bounds__(256, kBlocksPerSm<E, kRule>)
+    short_ranges(const Job<E> job, int width_log2, std::int64_t tiles_per_outer) {
   constexpr int kUnits = kHeld / kQuads;
   constexpr int kFirst = kRule == kMse ? kAbsmean : kRule;
   const int lane = static_cast<int>(threadIdx.x % 32), width = 1 << width_log2, per_unit = 32 >> width_log2;
