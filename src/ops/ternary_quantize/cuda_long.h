@@ -74,7 +74,14 @@ struct Part {
   }
 };
 
-// Loads this lane's quads of a block, of which `left` elements are in the range.
+// Element i of the range.
+template <class E>
+__device__ Bits<E> element_bits(const LongJob<E>& long_job, const Part<E>& part, std::int64_t i) {
+  const std::int64_t row = long_job.wrap_k == 0 ? 0 : i / long_job.wrap_k;
+  return load_bits<E>(part.x + i + row * (long_job.wrap_stride - long_job.wrap_k));
+}
+
+// Loads this lane's quads of the block that begins with element `start`.
 template <class E>
 __device__ void load_block(const LongJob<E>& long_job, const Part<E>& part, std::int64_t start, Words<E> (&q)[kHeld]) {
   const std::int64_t left = part.n - start;
@@ -87,18 +94,17 @@ __device__ void load_block(const LongJob<E>& long_job, const Part<E>& part, std:
 #pragma unroll
     for (int j = 0; j < kHeld; ++j) q[j] = load_some<E>(x + 128 * j, clamped(left) - 4 * (lane + 32 * j));
   } else {
-#pragma unroll
+    Words<E> far[kHeld];  // rare: a loop through local memory is slow, but short
+#pragma unroll 1
     for (int j = 0; j < kHeld; ++j) {
-      const std::int64_t i = start + 4 * (lane + 32 * j);
-      std::int64_t row = i / long_job.wrap_k, column = i - row * long_job.wrap_k;
-      q[j] = Words<E>{};
+      far[j] = Words<E>{};
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        if (i + e < part.n) {
-          set_bits<E>(q[j], e, load_bits<E>(part.x + row * long_job.wrap_stride + column));
-          if (++column == long_job.wrap_k) column = 0, ++row;
-        }
+        if (const std::int64_t i = start + 4 * (lane + 32 * j) + e; i < part.n)
+          set_bits<E>(far[j], e, element_bits(long_job, part, i));
     }
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) q[j] = far[j];
   }
 }
 
@@ -141,21 +147,23 @@ __global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kRule>) meas
     const std::int64_t start = (part.first_block + b) * 1024;
     Words<E> q[kHeld];
     load_block<E>(long_job, part, start, q);
-    if constexpr (kRule == kMse) {  // what is above a finite h may be infinite, what is not may be NaN
-      if (job.saturates)
-#pragma unroll
-        for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
-    }
-    Stat<E> stat = measure<E, kRule, kHeld>(q, h);
-    if (kRule != kMse && !all_finite<E, kRule>(stat)) {
-      if (job.saturates) {
-#pragma unroll
-        for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
+    Stat<E> stat;
+    // kMse is asked of finite values alone: what is above a finite h may be infinite, what is not may be NaN.
+    for (bool clean = kRule == kMse && !job.saturates;; clean = true) {
+      if (clean || kRule != kMse) {
         stat = measure<E, kRule, kHeld>(q, h);
-      } else {
-        const std::int64_t lane = threadIdx.x % 32;
-        report_bad<E, kHeld>(job, q, [&](int j) { return part.index + start + 4 * (lane + 32 * j); });
+        if (clean || all_finite<E, kRule>(stat)) break;
+        if (!job.saturates) {
+          const int lane = static_cast<int>(threadIdx.x % 32);
+          report_bad<E>(
+              job, kHeld, [&](int j) { return clamped(part.n - start) - 4 * (lane + 32 * j); },
+              [&](int j, int e) { return element_bits(long_job, part, start + 4 * (lane + 32 * j) + e); },
+              [&](int j) { return part.index + start + 4 * (lane + 32 * j); });
+          break;
+        }
       }
+#pragma unroll
+      for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
     }
     __syncwarp();
     if constexpr (kRule == kAbsmean || kRule == kMse) {
@@ -180,7 +188,7 @@ __global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kRule>) meas
   if (threadIdx.x >= 32) return;
   all = Stat<E>{};
   if (threadIdx.x < kPieceWarps) all = shared[threadIdx.x];
-  fold_blocks<E, kRule>(all);
+  fold_blocks<E, kRule>(all, kPieceWarps);
   if (threadIdx.x == 0)
     long_job.of_pieces[blockIdx.x] = {all.sum, kRule == kMse ? static_cast<long long>(all.count) : all.up, all.down};
 }
@@ -200,8 +208,8 @@ __device__ inline void fold_warp(Piece& piece, bool counts) {
 
 // Folds the pieces of a range and makes its scale; round 0 is the only one but for kMse. 8 pieces a thread, so that a
 // thread, a warp and the block fold whole subtrees.
-template <class E, int kRule>
-__global__ void __launch_bounds__(kMaxPieces / 8) fold_pieces(const LongJob<E> long_job, int round) {
+template <class E>
+__global__ void __launch_bounds__(kMaxPieces / 8) fold_pieces(const LongJob<E> long_job, int rule, int round) {
   __shared__ Piece shared[32];
   const Job<E>& job = long_job.job;
   const std::int64_t range = blockIdx.x;
@@ -228,14 +236,19 @@ __global__ void __launch_bounds__(kMaxPieces / 8) fold_pieces(const LongJob<E> l
   if (threadIdx.x != 0) return;
 
   Math<E> s = 0;
-  bool stands = kRule != kMse || round == kMaxMseRounds;
+  bool stands = rule != kMse || round == kMaxMseRounds;
   if (round == 0) {
     Stat<E> stat;
     stat.sum = all.sum;
     stat.up = static_cast<SignedBits<E>>(all.up);
     stat.down = static_cast<SignedBits<E>>(all.down);
     const std::int64_t n = (range + 1) % job.inner == 0 ? job.last_len : job.len;
-    s = first_scale<E, kRule>(job, stat, range, n, true);
+    if (rule == kInt2)
+      s = first_scale<E, kInt2>(job, stat, range, n, true);
+    else if (rule == kAbsmax)
+      s = scale_of<E, kAbsmax>(stat, n, 0.0);
+    else
+      s = scale_of<E, kAbsmean>(stat, n, 0.0);
   } else {
     s = static_cast<Math<E>>(state.scale);
     const Math<E> next = all.up > 0 ? mean_of<E>(all.sum, all.up) : s;
@@ -260,13 +273,14 @@ __global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kAbsmax>) wr
     if (job.saturates)
 #pragma unroll
       for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
-    std::uint8_t* codes = part.codes + (job.packs ? start / 4 : start);
+    std::uint8_t* to = part.codes + (job.packs ? start / 4 : start);
     const int left = clamped(part.n - start);
+    unsigned codes[kHeld];
 #pragma unroll
-    for (int j = 0; j < kHeld; ++j) {
-      const int quad = lane + 32 * j;
-      coder.store(q[j], codes, quad, left - 4 * quad, job.packs, job.words);
-    }
+    for (int j = 0; j < kHeld; ++j) codes[j] = coder(q[j]);
+    store_quads<Coder<E, kIsInt2>>(codes, job.packs, job.words && left >= 1024, [&](int j) {
+      return Place{to, lane + 32 * j, left - 4 * (lane + 32 * j)};
+    });
   }
 }
 
@@ -284,11 +298,11 @@ int launch_long(const Job<E>& job, const Split& split, std::byte* workspace, std
   const auto blocks = static_cast<unsigned>(split.ranges * split.pieces), ranges = static_cast<unsigned>(split.ranges);
   const auto fold_threads = static_cast<unsigned>((split.pieces + 255) / 256 * 32);
   measure_pieces<E, kFirst><<<blocks, 32 * kPieceWarps, 0, stream>>>(long_job);
-  fold_pieces<E, kRule><<<ranges, fold_threads, 0, stream>>>(long_job, 0);
+  fold_pieces<E><<<ranges, fold_threads, 0, stream>>>(long_job, kRule, 0);
   if constexpr (kRule == kMse)
     for (int round = 1; round <= kMaxMseRounds; ++round) {
       measure_pieces<E, kMse><<<blocks, 32 * kPieceWarps, 0, stream>>>(long_job);
-      fold_pieces<E, kMse><<<ranges, fold_threads, 0, stream>>>(long_job, round);
+      fold_pieces<E><<<ranges, fold_threads, 0, stream>>>(long_job, kRule, round);
     }
   if (job.writes_codes) write_pieces<E, kRule == kInt2><<<blocks, 32 * kPieceWarps, 0, stream>>>(long_job);
   return static_cast<int>(cudaGetLastError());

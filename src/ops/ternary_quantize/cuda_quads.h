@@ -1,5 +1,4 @@
-// Quads of elements in registers: how the CUDA kernels of ternary_quantize load them, measure them and make their
-// codes. For .cu files only.
+// Quads of elements in registers: how the CUDA kernels of ternary_quantize load and measure them. For .cu files only.
 #pragma once
 
 #include <type_traits>
@@ -135,16 +134,6 @@ __device__ bool finite_bits(Bits<E> magnitude) {
   return magnitude < kInfinity<E>;
 }
 
-// The first of them in a quad, or -1.
-template <class E>
-__device__ int first_bad(const Words<E>& q) {
-  int bad = -1;
-#pragma unroll
-  for (int e = 3; e >= 0; --e)
-    if (!finite_bits<E>(bits_of<E>(q, e) & ~kSign<E>)) bad = e;
-  return bad;
-}
-
 // NaN becomes +0, an infinity the largest finite value of its sign.
 template <class E>
 __device__ void saturate(Words<E>& q) {
@@ -162,16 +151,39 @@ __device__ void saturate(Words<E>& q) {
 // never touched and cost nothing.
 template <class E>
 struct Stat {
-  double sum = 0;  // of magnitudes; NaN or infinite after such an element
+  double sum = 0;  // of magnitudes, in kSumUnit; NaN, infinite or large after an element that is not finite
   int count = 0;   // of elements above a threshold
   // Bits order like magnitudes, and NaN is above infinity. absmax: of |x|. int2: the largest of x and 0.
   SignedBits<E> up = 0;
   SignedBits<E> down = 0;  // int2: the largest of -x and 0
 };
 
+// Hopper converts 16 numbers a cycle to double, which is slower than it reads those of 16 bits. Their bits, moved to
+// where a double has its exponent and fraction, are the same number times a power of two, denormals too:
+//
+//   bf16                  [s|eeeeeeee|fffffff]        double  [0|000eeeeeeee|fffffff 0 ... 0]   2^(127 - 1023) times
+//   f16                  [s|eeeee|ffffffffff]                 [0|000000eeeee|ffffffffff 0 ...]  2^(15 - 1023) times
+//
+// So are sums: each is rounded like the true one, or exact in both scales. The unit of Stat::sum is kSumUnit, and what
+// is not finite adds kSumBound or more.
+template <class E>
+constexpr double kSumUnit = 1;
+template <>
+constexpr double kSumUnit<Bf16> = 0x1p896;
+template <>
+constexpr double kSumUnit<F16> = 0x1p1008;
+template <class E>
+constexpr double kSumBound = std::is_same_v<E, F16> ? 0x1p-992 : 0x1p-768;
+
 template <class E>
 __device__ double wide_abs(const Words<E>& q, int e) {
-  return static_cast<double>(abs_of(math_of<E>(bits_of<E>(q, e))));
+  if constexpr (sizeof(Raw<E>) == 2) {
+    constexpr int kShift = std::is_same_v<E, F16> ? 10 : 13;
+    const unsigned w = q.w[e / 2], moved = e % 2 == 0 ? w << kShift : w >> (16 - kShift);
+    return __hiloint2double(static_cast<int>(moved & 0x7FFFU << kShift), 0);
+  } else {
+    return static_cast<double>(abs_of(math_of<E>(bits_of<E>(q, e))));
+  }
 }
 
 template <class E>
@@ -184,33 +196,71 @@ __device__ double quad_sum_above(const Words<E>& q, Math<E> h, int& count) {
   double a[4];
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
-    const Math<E> v = abs_of(math_of<E>(bits_of<E>(q, e)));
-    count += v > h ? 1 : 0;
-    a[e] = v > h ? static_cast<double>(v) : 0.0;
+    const bool above = abs_of(math_of<E>(bits_of<E>(q, e))) > h;
+    count += above ? 1 : 0;
+    a[e] = above ? wide_abs<E>(q, e) : 0.0;
   }
   return __dadd_rn(__dadd_rn(a[0], a[1]), __dadd_rn(a[2], a[3]));
+}
+
+// What Ampere has and Turing has not: the larger number, or NaN, whose sign is then clear; the largest of all lanes.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+constexpr bool kHasMaxNan = true;
+__device__ inline float max_nan(float a, float b) {
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+__device__ inline int max_of_lanes(int v) { return __reduce_max_sync(kAllLanes, v); }
+#else
+constexpr bool kHasMaxNan = false;
+__device__ inline float max_nan(float a, float) { return a; }
+__device__ inline int max_of_lanes(int v) {
+  for (int distance = 16; distance > 0; distance /= 2) v = max(v, __shfl_xor_sync(kAllLanes, v, distance));
+  return v;
+}
+#endif
+
+// The larger of each half of two words.
+template <class E>
+__device__ unsigned max_pair(unsigned a, unsigned b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 900
+  unsigned c;
+  if constexpr (std::is_same_v<E, F16>)
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  else
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  return c;
+#else
+  return __vmaxu2(a, b);  // one instruction of Hopper's, a few of Turing's
+#endif
+}
+
+// The largest magnitude of the lower halves of kQuads quads, and that of the upper ones.
+template <class E, int kQuads>
+__device__ unsigned max_halves(const Words<E>* q) {
+  unsigned pair = max_pair<E>(q[0].w[0] & 0x7FFF7FFFU, q[0].w[1] & 0x7FFF7FFFU);
+#pragma unroll
+  for (int j = 1; j < kQuads; ++j)
+    pair = max_pair<E>(max_pair<E>(pair, q[j].w[0] & 0x7FFF7FFFU), q[j].w[1] & 0x7FFF7FFFU);
+  return pair;
 }
 
 // The largest magnitude of kQuads quads.
 template <class E, int kQuads>
 __device__ SignedBits<E> max_bits(const Words<E>* q) {
   if constexpr (sizeof(Raw<E>) == 2) {
-    // Both halves of a word at a time: as a pair where the chip compares pairs, else each shifted to the top.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    unsigned pair = 0;
-#pragma unroll
-    for (int j = 0; j < kQuads; ++j) pair = __vmaxu2(__vmaxu2(pair, q[j].w[0] & 0x7FFF7FFFU), q[j].w[1] & 0x7FFF7FFFU);
+    const unsigned pair = max_halves<E, kQuads>(q);
     return static_cast<int>(max(pair & 0xFFFFU, pair >> 16));
-#else
-    unsigned high = 0, low = 0;  // the bits under a half's own cannot make a smaller half win
+  } else if constexpr (sizeof(Raw<E>) == 4 && kHasMaxNan) {
+    float top = 0;
 #pragma unroll
-    for (int j = 0; j < kQuads; ++j)
-      for (const unsigned w : q[j].w) {
-        high = max(high, w << 1);
-        low = max(low, w << 17);
-      }
-    return static_cast<int>(max(high, low) >> 17);
-#endif
+    for (int j = 0; j < kQuads; ++j) {
+      const auto at = [&](int e) { return fabsf(__uint_as_float(q[j].w[e])); };
+      const float of_quad = max_nan(max_nan(at(0), at(1)), max_nan(at(2), at(3)));
+      top = j == 0 ? of_quad : max_nan(top, of_quad);
+    }
+    return __float_as_int(top);
   } else {
     Bits<E> top = 0;
 #pragma unroll
@@ -237,12 +287,20 @@ __device__ Stat<E> measure(const Words<E>* q, Math<E> h = 0) {
   for (int j = 0; j < kQuads; ++j) {
     if constexpr (kRule == kAbsmean) stat.sum = __dadd_rn(stat.sum, quad_sum<E>(q[j]));
     if constexpr (kRule == kMse) stat.sum = __dadd_rn(stat.sum, quad_sum_above<E>(q[j], h, stat.count));
-    if constexpr (kRule == kInt2)
+    if constexpr (kRule == kInt2 && sizeof(Raw<E>) == 4 && kHasMaxNan) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float v = __uint_as_float(q[j].w[e]);
+        stat.up = __float_as_int(max_nan(__int_as_float(stat.up), v));
+        stat.down = __float_as_int(max_nan(__int_as_float(stat.down), -v));
+      }
+    } else if constexpr (kRule == kInt2) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         stat.up = max(stat.up, with_sign<E>(bits_of<E>(q[j], e)));
         stat.down = max(stat.down, with_sign<E>(bits_of<E>(q[j], e) ^ kSign<E>));
       }
+    }
   }
   return stat;
 }
@@ -266,32 +324,87 @@ __device__ Stat<E> exchanged(const Stat<E>& stat, int distance) {
   return other;
 }
 
-// Lanes fold l += l + 16, 8, 4, 2, 1 within each `width` of them; all of these get the result. Lanes from `width` on
-// would have added +0.
+template <class E>
+__device__ Stat<E> chosen(bool first, const Stat<E>& a, const Stat<E>& b) {
+  return {.sum = first ? a.sum : b.sum,
+          .count = first ? a.count : b.count,
+          .up = first ? a.up : b.up,
+          .down = first ? a.down : b.down};
+}
+
+// Lanes fold l += l + 16, 8, 4, 2, 1; all get the result.
 template <class E, int kRule>
-__device__ void fold_lanes(Stat<E>& stat, int width = 32) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  if constexpr (kRule == kAbsmax && sizeof(Raw<E>) <= 4)
-    if (width == 32) {
-      stat.up = __reduce_max_sync(kAllLanes, stat.up);
-      return;
+__device__ void fold_lanes(Stat<E>& stat) {
+  if constexpr (kRule == kAbsmax && sizeof(Raw<E>) <= 4) {
+    stat.up = max_of_lanes(stat.up);
+  } else {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) merge<E, kRule>(stat, exchanged<E, kRule>(stat, distance));
+  }
+}
+
+// The same for kUnits ranges of each `width` lanes (lanes from `width` on would have added +0), folded against each
+// other: at every level a lane keeps half of the ranges it has, and gives its part of the others to the lane that keeps
+// those. At last each range is with width/kUnits neighbours, the first range with the first of them.
+//
+//   distance 16    lane l < 16 keeps A: A[l] + A[l + 16]      lane l >= 16 keeps B: B[l] + B[l - 16]
+template <class E, int kRule, int kUnits>
+__device__ Stat<E> fold_units(Stat<E> (&stat)[kUnits], unsigned width) {
+  const unsigned lane = threadIdx.x % 32;
+  unsigned distance = width / 2, most = 16;
+#pragma unroll
+  for (int kept = kUnits / 2; kept > 0; kept /= 2, distance /= 2, most /= 2) {
+    const bool upper = (lane & distance) != 0;
+#pragma unroll
+    for (int u = 0; u < kept; ++u) {
+      const Stat<E> given = chosen(upper, stat[u], stat[u + kept]);
+      stat[u] = chosen(upper, stat[u + kept], stat[u]);
+      merge<E, kRule>(stat[u], exchanged<E, kRule>(given, distance));
     }
-#endif
+  }
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    if (distance < width) merge<E, kRule>(stat, exchanged<E, kRule>(stat, distance));
+  for (unsigned rest = most; rest > 0; rest /= 2)
+    if (rest <= distance) merge<E, kRule>(stat[0], exchanged<E, kRule>(stat[0], rest));
+  return stat[0];
 }
 
-// Adjacent pairs, level by level: what folds the sums of 32 blocks, of which missing ones are +0.
+// The same for maxima of 16 bits, from those of both halves of a word: two ranges share a word until the end.
+template <class E, int kUnits>
+__device__ int fold_halves(const unsigned (&halves)[kUnits], unsigned width) {
+  const unsigned lane = threadIdx.x % 32;
+  unsigned pair[kUnits / 2];
+#pragma unroll
+  for (int i = 0; i < kUnits / 2; ++i)
+    pair[i] = max_pair<E>(__byte_perm(halves[2 * i], halves[2 * i + 1], 0x5410),
+                          __byte_perm(halves[2 * i], halves[2 * i + 1], 0x7632));
+  unsigned distance = width / 2, most = 16;
+#pragma unroll
+  for (int kept = kUnits / 4; kept > 0; kept /= 2, distance /= 2, most /= 2) {
+    const bool upper = (lane & distance) != 0;
+#pragma unroll
+    for (int i = 0; i < kept; ++i) {
+      const unsigned given = upper ? pair[i] : pair[i + kept];
+      pair[i] = max_pair<E>(upper ? pair[i + kept] : pair[i], __shfl_xor_sync(kAllLanes, given, distance));
+    }
+  }
+#pragma unroll
+  for (unsigned rest = most; rest > 0; rest /= 2)
+    if (rest <= distance) pair[0] = max_pair<E>(pair[0], __shfl_xor_sync(kAllLanes, pair[0], rest));
+  return static_cast<int>((lane & distance) != 0 ? pair[0] >> 16 : pair[0] & 0xFFFFU);
+}
+
+// Adjacent pairs, level by level: what folds the sums of `blocks` blocks, at most 32; lanes behind them have +0.
 template <class E, int kRule>
-__device__ void fold_blocks(Stat<E>& stat) {
+__device__ void fold_blocks(Stat<E>& stat, int blocks = 32) {
 #pragma unroll
-  for (int distance = 1; distance < 32; distance *= 2) merge<E, kRule>(stat, exchanged<E, kRule>(stat, distance));
+  for (int distance = 1; distance < 32; distance *= 2)
+    if (distance < blocks) merge<E, kRule>(stat, exchanged<E, kRule>(stat, distance));
 }
 
-// False also for finite f64 whose sum is not.
+// False also for some finite values: f64 whose sum is not, and large ones of 16 bits.
 template <class E, int kRule>
 __device__ bool all_finite(const Stat<E>& stat) {
+  if constexpr ((kRule == kAbsmean || kRule == kMse) && sizeof(Raw<E>) == 2) return stat.sum < kSumBound<E>;
   if constexpr (kRule == kAbsmean || kRule == kMse) return cuda::finite(stat.sum);
   return finite_bits<E>(static_cast<Bits<E>>(max(stat.up, stat.down)));
 }
@@ -305,6 +418,7 @@ __device__ inline double rounded(double v, double) { return v; }
 // the count where it is such a power, else 0.
 template <class E>
 __device__ Math<E> mean_of(double sum, std::int64_t count, double inverse = 0) {
+  if constexpr (kSumUnit<E> != 1) sum = __dmul_rn(sum, kSumUnit<E>);
   const double mean = inverse > 0 ? __dmul_rn(sum, inverse) : __ddiv_rn(sum, static_cast<double>(count));
   const Math<E> m = rounded(mean, Math<E>{});
   return m > static_cast<Math<E>>(kMinMean) ? m : static_cast<Math<E>>(kMinMean);
@@ -332,118 +446,6 @@ __device__ float stored_scale(Math<E> scale) {
   if constexpr (sizeof(Math<E>) == 8) return __double2float_rn(scale);
   return scale;
 }
-
-// ---- codes ----
-
-// What codes need to know of a stored scale s: for trits, a number whose sum with a magnitude has its highest bit set
-// where the magnitude is above s/2. Magnitudes of 16 bits are above s/2 where they are above it rounded down to them.
-template <class E>
-__device__ auto trit_limit(float s) {
-  const float h = half_of(s);
-  if constexpr (std::is_same_v<E, F64>) {
-    return static_cast<double>(h);
-  } else if constexpr (std::is_same_v<E, F32>) {
-    return 0x7FFFFFFFU - __float_as_uint(h);
-  } else {
-    unsigned bits = __float_as_uint(h) >> 16;
-    if constexpr (std::is_same_v<E, F16>) {
-      unsigned short down;
-      asm("cvt.rz.f16.f32 %0, %1;" : "=h"(down) : "f"(h));
-      bits = down;
-    }
-    return 0x7FFF7FFFU - bits * 0x10001U;
-  }
-}
-
-// Four trits as i2 codes, one a byte.
-template <class E, class Limit>
-__device__ unsigned trit_bytes(const Words<E>& q, Limit limit) {
-  if constexpr (std::is_same_v<E, F64>) {
-    unsigned bytes = 0;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const double v = math_of<E>(bits_of<E>(q, e));
-      bytes |= (!(fabs(v) > limit) ? 1U : v > 0 ? 2U : 0U) << (8 * e);
-    }
-    return bytes;
-  } else {
-    unsigned above, sign;  // in the highest bit of each byte; the other bits are noise
-    if constexpr (std::is_same_v<E, F32>) {
-      unsigned a[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) a[e] = (q.w[e] & 0x7FFFFFFFU) + limit;
-      above = __byte_perm(__byte_perm(a[0], a[1], 0x0073), __byte_perm(a[2], a[3], 0x0073), 0x5410);
-      sign = __byte_perm(__byte_perm(q.w[0], q.w[1], 0x0073), __byte_perm(q.w[2], q.w[3], 0x0073), 0x5410);
-    } else {
-      above = __byte_perm((q.w[0] & 0x7FFF7FFFU) + limit, (q.w[1] & 0x7FFF7FFFU) + limit, 0x7531);
-      sign = __byte_perm(q.w[0], q.w[1], 0x7531);
-    }
-    // above 0: code 1. above 1, sign 0: code 2. above 1, sign 1: code 0.
-    return ((above & ~sign) >> 6 & 0x02020202U) | (~above >> 7 & 0x01010101U);
-  }
-}
-
-__device__ inline int int2_code(float x, float s) { return __float2int_rn(fminf(fmaxf(__fdiv_rn(x, s), -2.0F), 1.0F)); }
-__device__ inline int int2_code(double x, double s) { return __double2int_rn(fmin(fmax(__ddiv_rn(x, s), -2.0), 1.0)); }
-
-// Four codes of int2 as s2 codes, one a byte.
-template <class E>
-__device__ unsigned int2_bytes(const Words<E>& q, Math<E> s) {
-  unsigned bytes = 0;
-#pragma unroll
-  for (int e = 0; e < 4; ++e)
-    bytes |= (static_cast<unsigned>(int2_code(math_of<E>(bits_of<E>(q, e)), s)) & 3U) << (8 * e);
-  return bytes;
-}
-
-//   byte     3       2       1       0
-//       [......c3|......c2|......c1|......c0]  times 2^6 + 2^12 + 2^18 + 2^24: the highest byte is [c3|c2|c1|c0]
-__device__ inline std::uint8_t packed(unsigned bytes) { return static_cast<std::uint8_t>(bytes * 0x01041040U >> 24); }
-// Each byte to int8: trits have 1 too much, s2 codes are two bits of two's complement. No byte carries into the next.
-__device__ inline unsigned trits_as_i8(unsigned bytes) { return (bytes + 0x7F7F7F7FU) ^ 0x80808080U; }
-__device__ inline unsigned int2_as_i8(unsigned bytes) { return ((bytes ^ 0x02020202U) + 0x7E7E7E7EU) ^ 0x80808080U; }
-
-// What codes need of a scale.
-template <class E, bool kIsInt2>
-__device__ auto limit_of(float s) {
-  if constexpr (kIsInt2)
-    return static_cast<Math<E>>(s);
-  else
-    return trit_limit<E>(s);
-}
-
-// Codes of one range: made for its scale, then called with its quads.
-template <class E, bool kIsInt2>
-class Coder {
- public:
-  __device__ explicit Coder(float s) : limit_(limit_of<E, kIsInt2>(s)) {}
-
-  // Writes quad number `quad` of codes that begin at `to`. Of a quad that is not whole, i8 stores `valid` elements, and
-  // packed codes have their padding: a +0 gives it.
-  __device__ void store(const Words<E>& q, std::uint8_t* to, int quad, int valid, bool packs, bool words) const {
-    unsigned four = 0;
-    if constexpr (kIsInt2)
-      four = int2_bytes<E>(q, limit_);
-    else
-      four = trit_bytes<E>(q, limit_);
-    if (packs) {
-      if (valid > 0) to[quad] = packed(four);
-      return;
-    }
-    four = kIsInt2 ? int2_as_i8(four) : trits_as_i8(four);
-    to += 4 * quad;
-    if (words && valid >= 4) {
-      *reinterpret_cast<unsigned*>(to) = four;
-    } else {
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (e < valid) to[e] = static_cast<std::uint8_t>(four >> (8 * e));
-    }
-  }
-
- private:
-  decltype(limit_of<E, kIsInt2>(0.0F)) limit_;
-};
 
 }  // namespace
 }  // namespace tern::ternary_quantize

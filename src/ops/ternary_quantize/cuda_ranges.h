@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/ternary_quantize/cuda_quads.h"
+#include "ops/ternary_quantize/cuda_codes.h"
 
 namespace tern::ternary_quantize {
 namespace {
@@ -27,7 +27,7 @@ struct Job {
   bool saturates;
   bool writes_codes;  // false where ranges share bytes
   bool packs;         // four codes a byte; else i8
-  bool words;         // quads of i8 codes may be stored as one
+  bool words;         // four bytes of codes may be stored as one
 };
 
 // Lengths inside ranges that fit in registers are small.
@@ -53,114 +53,206 @@ __device__ void store_scale(const Job<E>& job, std::int64_t range, float stored)
     if (job.given == nullptr && !cuda::finite(stored)) job.report(cuda::kScaleTooLarge, range);
 }
 
-// Reports the lane's first value that is not finite; index_of(j) is where quad j begins.
-template <class E, int kQuads, class IndexOf>
-__device__ void report_bad(const Job<E>& job, const Words<E>* q, IndexOf index_of) {
-  std::int64_t lowest = -1;
-#pragma unroll
-  for (int j = kQuads - 1; j >= 0; --j)
-    if (const int e = first_bad<E>(q[j]); e >= 0) lowest = index_of(j) + e;
-  if (lowest >= 0) job.report(cuda::kNonFinite, lowest);
+// Reports the first of a lane's values that is not finite. It reads them again: what happens once may be slow. Quad i
+// has valid(i) elements; bits(i, e) is one of them, and index(i) where the first is.
+template <class E, class Valid, class BitsAt, class Index>
+__device__ void report_bad(const Job<E>& job, int quads, Valid valid, BitsAt bits, Index index) {
+#pragma unroll 1
+  for (int i = 0; i < quads; ++i)
+#pragma unroll 1
+    for (int e = 0; e < min(valid(i), 4); ++e)
+      if (!finite_bits<E>(bits(i, e) & ~kSign<E>)) {
+        job.report(cuda::kNonFinite, index(i) + e);
+        return;
+      }
 }
 
-// Blocks of 256 threads that share a multiprocessor. 3 leave 80 registers a thread and have 96 KB of f32 on their way;
-// f64 holds twice the words, the others half, and what the rounds of kMse keep leaves room for 2.
+// Blocks of 256 threads that share a multiprocessor, at least: with 3 a thread has 80 registers, and 96 KB of f32 are
+// on their way.
 template <class E, int kRule>
-constexpr int kBlocksPerSm = sizeof(Raw<E>) == 8 || kRule == kMse ? 2
-                             : sizeof(Raw<E>) == 4                ? 3
-                                                                  : 4;
+constexpr int kBlocksPerSm = sizeof(Raw<E>) == 8   ? (kRule == kMse ? 1 : 2)
+                             : kRule == kMse       ? 2
+                             : sizeof(Raw<E>) == 4 ? 3
+                                                   : 4;
 
 // ---- ranges of at most 1,024 elements ----
 //
-// A warp holds 8 quads a lane. A range has `width` lanes (a power of two) and kQuads quads of each; the warp has
-// 32/width ranges side by side, and 8/kQuads such units one after the other:
+// A range has `width` lanes (a power of two) and kQuads quads of each; a warp has 32/width ranges side by side, and
+// kUnits such units one after the other:
 //
 //   len 128: width 32, kQuads 1           len 32: width 8, kQuads 1
 //     unit 0 [ range 0 .............. ]     unit 0 [ r0 ][ r1 ][ r2 ][ r3 ]
 //     unit 1 [ range 1 .............. ]     unit 1 [ r4 ][ r5 ][ r6 ][ r7 ]
-template <class E, int kRule, int kQuads>
-__global__ void __launch_bounds__(256, kBlocksPerSm<E, kRule>)
-    short_ranges(const Job<E> job, int width_log2, std::int64_t tiles_per_outer) {
-  constexpr int kUnits = kHeld / kQuads;
-  constexpr int kFirst = kRule == kMse ? kAbsmean : kRule;
-  const int lane = static_cast<int>(threadIdx.x % 32), width = 1 << width_log2, per_unit = 32 >> width_log2;
-  const int quad = lane & (width - 1);
-  std::int64_t tile = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32, outer = 0;
-  if (job.outer > 1) {
-    outer = tile / tiles_per_outer;
-    tile -= outer * tiles_per_outer;
-  }
-  if (outer >= job.outer || tile >= tiles_per_outer) return;
-  const std::int64_t first = tile * (per_unit * kUnits) + (lane >> width_log2);
-  const int left = clamped(job.inner - first), len = static_cast<int>(job.len), last = static_cast<int>(job.last_len);
-  const auto length = [&](int u) { return u * per_unit < left ? (u * per_unit + 1 == left ? last : len) : 0; };
-  const auto valid = [&](int u, int j) { return length(u) - 4 * (quad + 32 * j); };
+//
+// Statistics of the units are folded against each other, after which width/kUnits lanes have the scale of a range.
+// Addresses are sums of products of 32 bits, which are cheap.
+struct Tiling {
+  int width_log2;
+  int inner, len, last_len;
+  unsigned tiles;                    // of a row
+  unsigned x_inner, x_unit, x_tile;  // steps in bytes
+  unsigned codes_inner, codes_unit, codes_tile;
+  unsigned all_tiles;
+  bool dense;  // every lane has whole quads, and units lie one after the other
+  bool fits;   // in these types
 
-  Words<E> q[kHeld];
-  const std::int64_t step = per_unit * job.x_inner;
-  const Raw<E>* x = job.x + outer * job.x_outer + first * job.x_inner + 4 * quad;
-  if (job.vector) {
+  template <class E>
+  Tiling(const Job<E>& job, int lanes_log2, int units) {
+    const std::int64_t per_unit = 32 >> lanes_log2, per_tile = per_unit * units, size = sizeof(Raw<E>);
+    const std::int64_t count = (job.inner + per_tile - 1) / per_tile;
+    constexpr std::int64_t kMax = 0x7FFFFFFF;
+    fits = job.inner <= kMax - 1024 && job.outer * count <= kMax && per_tile * job.x_inner * size <= kMax &&
+           per_tile * job.codes_inner <= kMax;
+    width_log2 = lanes_log2;
+    inner = static_cast<int>(job.inner);
+    len = static_cast<int>(job.len);
+    last_len = static_cast<int>(job.last_len);
+    tiles = static_cast<unsigned>(count);
+    all_tiles = static_cast<unsigned>(job.outer * count);
+    dense = job.x_inner == job.len && job.len * per_unit * units == 4 * 32 * kHeld;
+    x_inner = static_cast<unsigned>(job.x_inner * size);
+    x_unit = static_cast<unsigned>(per_unit * job.x_inner * size);
+    x_tile = static_cast<unsigned>(per_tile * job.x_inner * size);
+    codes_inner = static_cast<unsigned>(job.codes_inner);
+    codes_unit = static_cast<unsigned>(per_unit * job.codes_inner);
+    codes_tile = static_cast<unsigned>(per_tile * job.codes_inner);
+  }
+};
+__device__ inline std::uint64_t product(unsigned a, unsigned b) { return static_cast<std::uint64_t>(a) * b; }
+
+// What a tile's ranges give, folded as fold_units does.
+template <class E, int kRule, int kQuads, int kUnits>
+__device__ Stat<E> measure_units(const Words<E> (&q)[kQuads * kUnits], int width) {
+  if constexpr (kRule == kAbsmax && sizeof(Raw<E>) == 2 && kUnits > 1) {
+    unsigned halves[kUnits];
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u, x += step)
-#pragma unroll
-      for (int j = 0; j < kQuads; ++j) q[u * kQuads + j] = load_whole<E>(x + 128 * j, valid(u, j) > 0);
+    for (int u = 0; u < kUnits; ++u) halves[u] = max_halves<E, kQuads>(q + u * kQuads);
+    Stat<E> stat;
+    stat.up = fold_halves<E>(halves, width);
+    return stat;
   } else {
+    Stat<E> stat[kUnits];
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u, x += step)
-#pragma unroll
-      for (int j = 0; j < kQuads; ++j) q[u * kQuads + j] = load_some<E>(x + 128 * j, valid(u, j));
-  }
-
-  Stat<E> stat[kUnits];
-  bool good = true;
-#pragma unroll
-  for (int u = 0; u < kUnits; ++u) {
-    stat[u] = measure<E, kFirst, kQuads>(q + u * kQuads);
-    good = good && all_finite<E, kFirst>(stat[u]);
-  }
-  if (!good) {
-    if (job.saturates) {
-#pragma unroll
-      for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u) stat[u] = measure<E, kFirst, kQuads>(q + u * kQuads);
-    } else {
-      report_bad<E, kHeld>(job, q, [&](int j) {
-        return outer * job.index_outer + (first + j / kQuads * per_unit) * job.len + 4 * (quad + 32 * (j % kQuads));
-      });
-    }
-  }
-  __syncwarp();
-
-  std::uint8_t* codes = job.codes + outer * job.codes_outer + first * job.codes_inner;
-  const std::int64_t codes_step = per_unit * job.codes_inner;
-#pragma unroll
-  for (int u = 0; u < kUnits; ++u, codes += codes_step) {
-    fold_lanes<E, kFirst>(stat[u], width);
-    const std::int64_t range = outer * job.inner + first + u * per_unit;
-    const bool leads = quad == 0 && length(u) > 0;
-    Math<E> s = length(u) > 0 ? first_scale<E, kRule>(job, stat[u], range, length(u), leads) : Math<E>{1};
-    if constexpr (kRule == kMse) {
-      bool moves = length(u) > 0;
-      for (int round = 1; round <= kMaxMseRounds && __any_sync(kAllLanes, moves); ++round) {
-        Stat<E> above = measure<E, kMse, kQuads>(q + u * kQuads, half_of(s));
-        fold_lanes<E, kMse>(above, width);
-        const Math<E> next = above.count > 0 ? mean_of<E>(above.sum, above.count) : s;
-        moves = moves && next != s;
-        if (moves) s = next;
-      }
-    }
-    const float stored = stored_scale<E>(s);
-    if (leads) store_scale<E>(job, range, stored);
-    if (!job.writes_codes) continue;
-    const Coder<E, kRule == kInt2> coder(stored);
-#pragma unroll
-    for (int j = 0; j < kQuads; ++j)
-      coder.store(q[u * kQuads + j], codes, quad + 32 * j, valid(u, j), job.packs, job.words);
+    for (int u = 0; u < kUnits; ++u) stat[u] = measure<E, kRule, kQuads>(q + u * kQuads);
+    return fold_units<E, kRule>(stat, width);
   }
 }
 
-// ---- ranges of 1,025 elements to as many as a block can hold ----
+template <class E, int kRule, int kQuads, int kUnits>
+__device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& tiling, unsigned tile) {
+  constexpr int kSlots = kQuads * kUnits, kFirst = kRule == kMse ? kAbsmean : kRule;
+  constexpr int kUnitsLog2 = kUnits == 8 ? 3 : kUnits == 4 ? 2 : kUnits == 2 ? 1 : 0;
+  const auto* x = reinterpret_cast<const unsigned char*>(job.x);
+  std::uint8_t* to = job.codes;
+  std::int64_t row_range = 0, row_index = 0;
+  if (job.outer > 1) {
+    const unsigned outer = tile / tiling.tiles;
+    tile -= outer * tiling.tiles;
+    x += outer * job.x_outer * static_cast<std::int64_t>(sizeof(Raw<E>));
+    to += outer * job.codes_outer;
+    row_range = outer * job.inner;
+    row_index = outer * job.index_outer;
+  }
+  const int width_log2 = kQuads > 1 ? 5 : tiling.width_log2, width = 1 << width_log2, per_unit = 32 >> width_log2;
+  const int lane = static_cast<int>(threadIdx.x % 32), quad = lane & (width - 1), side = lane >> width_log2;
+  const int first = static_cast<int>(tile) * (per_unit * kUnits) + side;
+  const int left = tiling.inner - first, len = tiling.len, last = tiling.last_len;
+  const auto length = [&](int u) { return u * per_unit < left ? (u * per_unit + 1 == left ? last : len) : 0; };
+  // Of a lane's units the last alone may be shorter, so it has whole quads of the first so many.
+  const int units = (left + per_unit - 1) >> (5 - width_log2), ends = (units - 1) * per_unit + 1 == left ? 1 : 0;
+  const auto has = [&](int j) {
+    const int at = 4 * (quad + 32 * j);
+    return at < last ? units : at < len ? units - ends : 0;
+  };
+  const auto valid = [&](int i) {
+    if (kSlots > 1) return i / kQuads < has(i % kQuads) ? 4 : 0;
+    return length(0) - 4 * quad;
+  };
+  x += product(tile, tiling.x_tile) + product(side, tiling.x_inner) + 4 * quad * sizeof(Raw<E>);
+  const auto from = [&](int i) {
+    return reinterpret_cast<const Raw<E>*>(x + product(i / kQuads, tiling.x_unit)) + 128 * (i % kQuads);
+  };
+
+  Words<E> q[kSlots];
+  if (kSlots > 1 && tiling.dense && tile + 1 < tiling.tiles) {
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) q[i] = load_whole<E>(from(0) + 128 * i, true);
+  } else if (kSlots > 1 || job.vector) {
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) q[i] = load_whole<E>(from(i), i / kQuads < has(i % kQuads));
+  } else {
+    q[0] = load_some<E>(from(0), valid(0));
+  }
+
+  Stat<E> mine;
+  for (bool clean = false;; clean = true) {
+    mine = measure_units<E, kFirst, kQuads, kUnits>(q, width);
+    if (clean || __all_sync(kAllLanes, all_finite<E, kFirst>(mine))) break;
+    if (!job.saturates) {
+      report_bad<E>(
+          job, kSlots, valid, [&](int i, int e) { return load_bits<E>(from(i) + e); },
+          [&](int i) {
+            return row_index + (first + i / kQuads * per_unit) * job.len + 4 * (quad + 32 * (i % kQuads));
+          });
+      break;
+    }
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) saturate<E>(q[i]);
+  }
+
+  const int share_log2 = width_log2 - kUnitsLog2, unit = quad >> share_log2, n = length(unit);
+  const auto lane_of = [&](int u) { return (lane & -width) + (u << share_log2); };
+  const std::int64_t range = row_range + first + unit * per_unit;
+  const bool leads = n > 0 && lane == lane_of(unit);
+  Math<E> s = n > 0 ? first_scale<E, kRule>(job, mine, range, n, leads) : Math<E>{1};
+  if constexpr (kRule == kMse) {
+    bool moves = n > 0;
+    for (int round = 1; round <= kMaxMseRounds && __any_sync(kAllLanes, moves); ++round) {
+      const Math<E> h = half_of(s);
+      Stat<E> stat[kUnits];
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u)
+        stat[u] = measure<E, kMse, kQuads>(q + u * kQuads, __shfl_sync(kAllLanes, h, lane_of(u)));
+      const Stat<E> above = fold_units<E, kMse>(stat, width);
+      const Math<E> next = above.count > 0 ? mean_of<E>(above.sum, above.count) : s;
+      moves = moves && next != s;
+      if (moves) s = next;
+    }
+  }
+  const float stored = stored_scale<E>(s);
+  if (leads) store_scale<E>(job, range, stored);
+  if (!job.writes_codes) return;
+
+  const Coder<E, kRule == kInt2> coder(stored);
+  unsigned codes[kSlots];
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const auto of_unit = kUnits == 1 ? coder : coder.of_lane(lane_of(u));
+#pragma unroll
+    for (int j = 0; j < kQuads; ++j) codes[u * kQuads + j] = of_unit(q[u * kQuads + j]);
+  }
+  to += product(tile, tiling.codes_tile) + product(side, tiling.codes_inner);
+  store_quads<Coder<E, kRule == kInt2>>(codes, job.packs, job.words, [&](int i) {
+    return Place{to + product(i / kQuads, tiling.codes_unit), quad + 32 * (i % kQuads), valid(i)};
+  });
+}
+
+// Quads may be loaded as one, and a range has 8 lanes or more: 8 quads a lane are on their way.
+template <class E, int kRule, int kQuads>
+__global__ void __launch_bounds__(256, kBlocksPerSm<E, kRule>) short_ranges(const Job<E> job, const Tiling tiling) {
+  const unsigned tile = blockIdx.x * 8 + threadIdx.x / 32;
+  if (tile < tiling.all_tiles) quantize_tile<E, kRule, kQuads, kHeld / kQuads>(job, tiling, tile);
+}
+
+// Other ranges of at most 128 elements, a quad a lane; many warps hide what a lane does not.
+template <class E, int kRule>
+__global__ void __launch_bounds__(256) odd_ranges(const Job<E> job, const Tiling tiling) {
+#pragma unroll 1
+  for (unsigned tile = blockIdx.x * 8 + threadIdx.x / 32; tile < tiling.all_tiles; tile += gridDim.x * 8)
+    quantize_tile<E, kRule, 1, 1>(job, tiling, tile);
+}
+
+// ---- ranges of up to as many elements as a block can hold ----
 
 // A thread has 64 registers in a block of 1,024, of which f64 would take all for its elements.
 template <class E>
@@ -170,12 +262,13 @@ constexpr int kMaxWarps = sizeof(Raw<E>) == 8 ? 16 : 32;
 // barrier is enough.
 template <class E, int kRule>
 __device__ Stat<E> fold_warps(const Stat<E>& stat, Stat<E> (&shared)[2][32], int turn) {
-  const unsigned lane = threadIdx.x % 32;
-  if (lane == 0) shared[turn % 2][threadIdx.x / 32] = stat;
+  const int warps = static_cast<int>(blockDim.x / 32);
+  if (threadIdx.x % 32 == 0) shared[turn % 2][threadIdx.x / 32] = stat;
   __syncthreads();
-  Stat<E> all;
-  if (lane < blockDim.x / 32) all = shared[turn % 2][lane];
-  fold_blocks<E, kRule>(all);
+  Stat<E> all;  // lanes behind the last warp's, up to a power of two, then all once more
+  const auto from = static_cast<int>(threadIdx.x % 32) & ((1 << (32 - __clz(warps - 1))) - 1);
+  if (from < warps) all = shared[turn % 2][from];
+  fold_blocks<E, kRule>(all, warps);
   return all;
 }
 
@@ -200,16 +293,18 @@ __global__ void __launch_bounds__(32 * kMaxWarps<E>) block_ranges(const Job<E> j
     for (int j = 0; j < kHeld; ++j) q[j] = load_some<E>(x + 128 * j, valid(j));
   }
 
-  Stat<E> stat = measure<E, kFirst, kHeld>(q);
-  if (!all_finite<E, kFirst>(stat)) {
-    if (job.saturates) {
-#pragma unroll
-      for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
-      stat = measure<E, kFirst, kHeld>(q);
-    } else {
-      report_bad<E, kHeld>(job, q,
-                           [&](int j) { return outer * job.index_outer + in_row * job.len + 4 * (quad + 32 * j); });
+  Stat<E> stat;
+  for (bool clean = false;; clean = true) {
+    stat = measure<E, kFirst, kHeld>(q);
+    if (clean || all_finite<E, kFirst>(stat)) break;
+    if (!job.saturates) {
+      report_bad<E>(
+          job, kHeld, valid, [&](int j, int e) { return load_bits<E>(x + 128 * j + e); },
+          [&](int j) { return outer * job.index_outer + in_row * job.len + 4 * (quad + 32 * j); });
+      break;
     }
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
   }
   __syncwarp();
   fold_lanes<E, kFirst>(stat);
@@ -230,23 +325,46 @@ __global__ void __launch_bounds__(32 * kMaxWarps<E>) block_ranges(const Job<E> j
   if (!job.writes_codes) return;
   std::uint8_t* codes = job.codes + outer * job.codes_outer + in_row * job.codes_inner;
   const Coder<E, kRule == kInt2> coder(stored);
+  unsigned of_quads[kHeld];
 #pragma unroll
-  for (int j = 0; j < kHeld; ++j) coder.store(q[j], codes, quad + 32 * j, valid(j), job.packs, job.words);
+  for (int j = 0; j < kHeld; ++j) of_quads[j] = coder(q[j]);
+  store_quads<Coder<E, kRule == kInt2>>(of_quads, job.packs, job.words, [&](int j) {
+    return Place{codes, quad + 32 * j, valid(j)};
+  });
 }
 
 // ---- launches ----
 
-// The fewest lanes and quads that hold a range; rare rules have only the two outer choices of quads.
 template <class E, int kRule>
-int launch_short(const Job<E>& job, cudaStream_t stream) {
+int launch_block(const Job<E>& job, cudaStream_t stream) {
+  const auto threads = static_cast<unsigned>((job.len + 1023) / 1024 * 32);
+  block_ranges<E, kRule><<<static_cast<unsigned>(job.outer * job.inner), threads, 0, stream>>>(job);
+  return static_cast<int>(cudaGetLastError());
+}
+
+// The fewest lanes and quads that hold a range; rare rules have only the two outer choices of quads. kNotLaunched where
+// the ranges are too many or too far apart.
+constexpr int kNotLaunched = -1;
+
+template <class E, int kRule>
+int launch_short(const Job<E>& job, int multiprocessors, cudaStream_t stream) {
   const int quads = static_cast<int>((job.len + 3) / 4);
   int width_log2 = 0;
   while (width_log2 < 5 && 1 << width_log2 < quads) ++width_log2;
+  if (quads <= 32 && (!job.vector || width_log2 < 3)) {
+    const Tiling tiling(job, width_log2, 1);
+    if (!tiling.fits) return kNotLaunched;
+    const int most = multiprocessors * 8 * 16;  // 8 blocks at a time, and enough turns to end together
+    const auto blocks = std::min((tiling.all_tiles + 7) / 8, static_cast<unsigned>(most));
+    odd_ranges<E, kRule><<<blocks, 256, 0, stream>>>(job, tiling);
+    return static_cast<int>(cudaGetLastError());
+  }
+  if (!job.vector) return launch_block<E, kRule>(job, stream);
   const auto go = [&]<int kQuads>() {
-    const std::int64_t per_tile = (std::int64_t{32} >> width_log2) * (kHeld / kQuads);
-    const std::int64_t tiles = (job.inner + per_tile - 1) / per_tile;
-    const std::int64_t blocks = (job.outer * tiles + 7) / 8;
-    short_ranges<E, kRule, kQuads><<<static_cast<unsigned>(blocks), 256, 0, stream>>>(job, width_log2, tiles);
+    const Tiling tiling(job, width_log2, kHeld / kQuads);
+    if (!tiling.fits) return kNotLaunched;
+    const auto blocks = (tiling.all_tiles + 7) / 8;
+    short_ranges<E, kRule, kQuads><<<blocks, 256, 0, stream>>>(job, tiling);
     return static_cast<int>(cudaGetLastError());
   };
   if (quads <= 32) return go.template operator()<1>();
@@ -255,13 +373,6 @@ int launch_short(const Job<E>& job, cudaStream_t stream) {
     if (quads <= 128) return go.template operator()<4>();
   }
   return go.template operator()<8>();
-}
-
-template <class E, int kRule>
-int launch_block(const Job<E>& job, cudaStream_t stream) {
-  const auto threads = static_cast<unsigned>((job.len + 1023) / 1024 * 32);
-  block_ranges<E, kRule><<<static_cast<unsigned>(job.outer * job.inner), threads, 0, stream>>>(job);
-  return static_cast<int>(cudaGetLastError());
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ struct ByteJob {
   bool saturates;
 };
 
+__device__ inline int int2_code(float x, float s) { return __float2int_rn(fminf(fmaxf(ratio(x, s), -2.0F), 1.0F)); }
+__device__ inline int int2_code(double x, double s) { return __double2int_rn(fmin(fmax(ratio(x, s), -2.0), 1.0)); }
+
 template <class E>
 __device__ int code_of(Math<E> v, float s, bool is_int2) {
   if (is_int2) return int2_code(v, static_cast<Math<E>>(s));
@@ -148,10 +151,12 @@ Job<E> make_job(const Params& p, const cuda::Launch& launch) {
     }
   }
   job.vector = cuda::quads_aligned<E>(p.x, job.x_outer) && (job.inner == 1 || cuda::quads_aligned<E>(p.x, job.x_inner));
-  // Ranges in registers load whole quads only; of a long one the last block does not.
-  if (len <= max_held(p.problem.dtype)) job.vector = job.vector && len % 4 == 0 && job.last_len % 4 == 0;
   job.words =
       reinterpret_cast<std::uintptr_t>(p.codes) % 4 == 0 && job.codes_inner % 4 == 0 && job.codes_outer % 4 == 0;
+  if (len <= max_held(p.problem.dtype)) {  // of a long range the last block alone is not whole
+    job.vector = job.vector && len % 4 == 0 && job.last_len % 4 == 0;
+    job.words = job.words && (!packs || (len % 16 == 0 && job.last_len % 16 == 0));
+  }
   return job;
 }
 
@@ -161,7 +166,7 @@ int run(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
   auto* stream = static_cast<cudaStream_t>(launch.stream);
   const bool apart = p.ranges.per_row == 0 && p.problem.rows > 1 && p.x_stride != p.problem.k;
   const auto scales = [&]<int kRule>() {
-    if (!apart && p.ranges.len <= 1024) return launch_short<E, kRule>(job, stream);
+    if (!apart && p.ranges.len <= 1024) return launch_short<E, kRule>(job, launch.multiprocessors, stream);
     if (!apart && p.ranges.len <= max_held(p.problem.dtype)) return launch_block<E, kRule>(job, stream);
     Job<E> scalar = job;
     if (apart) scalar.vector = false;
@@ -175,6 +180,7 @@ int run(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
     case Scheme::mse: error = scales.template operator()<kMse>(); break;
     case Scheme::int2: error = scales.template operator()<kInt2>(); break;
   }
+  if (error == kNotLaunched) return cuda_simple.launch(p, workspace, launch);
   return error != 0 || job.writes_codes ? error : launch_bytes<E>(p, stream);
 }
 
