@@ -74,6 +74,8 @@ typedef struct tern_numa_info {
   size_t cpu_count;
 } tern_numa_info;
 
+typedef struct tern_gpu_info tern_gpu_info;  // tern_c_gpu.h
+
 typedef struct tern_device_info {
   size_t struct_size;
   tern_device_id id;
@@ -90,6 +92,8 @@ typedef struct tern_device_info {
   size_t cache_count;
   const tern_numa_info* const* numa_nodes;
   size_t numa_node_count;
+  const char* unusable;      // why no kernel here can run on it; "" when one can
+  const tern_gpu_info* gpu;  // NULL on a CPU
 } tern_device_info;
 
 typedef struct tern_inventory tern_inventory;
@@ -126,12 +130,15 @@ typedef struct tern_context_config {
   size_t struct_size;
   int32_t threads;            // 0: TERN_THREADS, else what the process may use
   int32_t count_memory;       // 1: tern_context_memory_statistics() answers
-  tern_allocate_fn allocate;  // NULL: the process's own memory; else deallocate must be set too
+  tern_allocate_fn allocate;  // NULL: the device's own memory; else deallocate must be set too, and the device a CPU
   tern_deallocate_fn deallocate;
   void* memory_user;
   tern_parallel_for_fn parallel_for;  // NULL: the library's own pool
   void* parallel_for_user;
   const tern_observer* observer;  // NULL: nobody watches; copied
+  uint64_t pool_bytes;            // of a GPU: freed memory that is kept for the next allocation
+  int32_t streams;                // of a GPU: 1 to 64
+  int32_t profiling;              // 1: count runs and their time, for tern_context_profile()
 } tern_context_config;
 
 typedef struct tern_context tern_context;
@@ -195,6 +202,7 @@ typedef struct tern_quantize_options {
   double min_cosine;
   double max_zero_fraction;
   const tern_preference* preference;  // may be NULL
+  uint64_t device_bytes;              // of a GPU, for a tensor that lies on the host
 } tern_quantize_options;
 
 typedef struct tern_quality {
@@ -475,13 +483,14 @@ TERN_API tern_status tern_load_quantized(const tern_context* context, const char
 // The ..._INIT macros: the defaults of every struct that the caller makes.
 // clang-format off
 #define TERN_OBSERVER_INIT {sizeof(tern_observer), NULL, NULL, NULL, NULL}
-#define TERN_CONTEXT_CONFIG_INIT {sizeof(tern_context_config), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL}
+#define TERN_CONTEXT_CONFIG_INIT \
+  {sizeof(tern_context_config), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1 << 30, 4, 0}
 #define TERN_MEMORY_STATISTICS_INIT {sizeof(tern_memory_statistics), 0, 0, 0, 0, 0}
 #define TERN_TENSOR_VIEW_INIT {NULL, TERN_DTYPE_F32, 0, {0}, {0}, {TERN_DEVICE_CPU, 0}}
 #define TERN_PREFERENCE_INIT {sizeof(tern_preference), NULL, 0}
 #define TERN_QUANTIZE_OPTIONS_INIT \
   {sizeof(tern_quantize_options), TERN_SCHEME_ABSMEAN, TERN_FORMAT_DEFAULT, {TERN_GRANULARITY_TENSOR, 0}, \
-   TERN_NON_FINITE_REJECT, 0, NULL, 0, NAN, NAN, NAN, NULL}
+   TERN_NON_FINITE_REJECT, 0, NULL, 0, NAN, NAN, NAN, NULL, 256 << 20}
 #define TERN_QUALITY_INIT {sizeof(tern_quality), NAN, NAN, 0}
 #define TERN_QUANTIZED_PARTS_INIT \
   {sizeof(tern_quantized_parts), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, {0}, 0, TERN_SCHEME_ABSMEAN, \
@@ -515,3 +524,5 @@ TERN_API tern_status tern_load_quantized(const tern_context* context, const char
 #ifdef __cplusplus
 }  // extern "C"
 #endif
+
+#include "tern/tern_c_gpu.h"

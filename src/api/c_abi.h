@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <span>
 #include <string>
@@ -51,6 +53,7 @@ struct Parameter {
 
 // The first that is NULL, as an error.
 Status not_null(const char* where, std::initializer_list<Parameter> parameters);
+Status check_index(const char* where, std::size_t index, std::size_t count);
 
 // An enum's number from C as the C++ enumerator, which must be one of 0..last. Messages name it field, then member:
 // two parts, so that a call that succeeds puts no names together.
@@ -85,6 +88,7 @@ struct Grows;
 TERN_C_STRUCT(tern_observer, run_finished, TERN_OBSERVER_INIT);
 TERN_C_STRUCT(tern_context_config, observer, TERN_CONTEXT_CONFIG_INIT);
 TERN_C_STRUCT(tern_memory_statistics, failures, TERN_MEMORY_STATISTICS_INIT);
+TERN_C_STRUCT(tern_memory_info, in_use_peak_bytes, TERN_MEMORY_INFO_INIT);
 TERN_C_STRUCT(tern_preference, strict, TERN_PREFERENCE_INIT);
 TERN_C_STRUCT(tern_quantize_options, preference, TERN_QUANTIZE_OPTIONS_INIT);
 TERN_C_STRUCT(tern_quality, zero_fraction, TERN_QUALITY_INIT);
@@ -179,10 +183,20 @@ struct DeviceFace {
   std::vector<const tern_cache_info*> cache_pointers;
   std::vector<tern_numa_info> nodes;
   std::vector<const tern_numa_info*> node_pointers;
+  tern_gpu_info gpu{};
   tern_device_info info{};
 };
 
 Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
+
+// The caller's streams. A stream that is wrapped twice is one to the context, which lets go of it with its last handle.
+struct WrappedStreams {
+  explicit WrappedStreams(Context of) : context(std::move(of)) {}
+
+  Context context;
+  std::mutex mutex;
+  std::map<void*, int> handles;  // of each cudaStream_t
+};
 
 // Linear::Args, whose outputs are a span, with the outputs themselves: good for the span as long as this lives.
 struct LinearArgs {
@@ -200,13 +214,23 @@ Result<LinearArgs> to_args(const char* where, const tern_linear_args* args);
 
 struct tern_stream {
   tern::Stream stream;
+  std::shared_ptr<tern::c::WrappedStreams> wrapped = {};  // null: the context's own
+};
+
+struct tern_event {
+  tern::Event event;
 };
 
 struct tern_context {
   tern::Context context;
   std::shared_ptr<tern::StatisticsResource> statistics;  // null: not counted
+  std::shared_ptr<tern::GpuMemory> counted_gpu;          // whose memory it counts; null: a CPU's
   tern::c::DeviceFace device;
-  tern_stream stream;
+  std::vector<tern_stream> streams;  // never changes: callers have pointers into it
+  std::shared_ptr<tern::c::WrappedStreams> wrapped;
+
+  mutable std::mutex profile_mutex = {};
+  mutable std::map<std::string, tern::KernelTime> profile = {};  // what no caller has got whole yet
 };
 
 struct tern_tensor {

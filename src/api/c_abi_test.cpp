@@ -1,6 +1,7 @@
 // Tests of the C ABI's words, errors, growing structs, devices and kernels.
 #include "api/c_abi.h"
 
+#include <cmath>
 #include <stdexcept>
 #include <thread>
 
@@ -157,10 +158,95 @@ TEST(CStructs, ANewerCallerIsServedUnlessItUsesWhatIsNew) {
   EXPECT_EQ(context, nullptr);
 }
 
+// The structs as they were before GPUs.
+TEST(CStructs, ACallerOfTheFirstVersionGetsTheDefaultsOfGpus) {
+  static_assert(offsetof(tern_context_config, pool_bytes) == c::Grows<tern_context_config>::first_bytes);
+  static_assert(offsetof(tern_quantize_options, device_bytes) == c::Grows<tern_quantize_options>::first_bytes);
+  static_assert(c::Grows<tern_context_config>::first_bytes % alignof(tern_context_config) == 0);  // no padding there
+  static_assert(c::Grows<tern_quantize_options>::first_bytes % alignof(tern_quantize_options) == 0);
+  const ContextConfig cpp;
+  tern_context_config config = TERN_CONTEXT_CONFIG_INIT;
+  EXPECT_EQ(config.pool_bytes, cpp.pool_bytes);
+  EXPECT_EQ(config.streams, cpp.streams);
+  EXPECT_EQ(config.profiling, 0);
+  config = {.struct_size = offsetof(tern_context_config, pool_bytes),
+            .threads = 3,
+            .pool_bytes = 7,
+            .streams = -7,
+            .profiling = 7};
+  const auto read = c::read_struct("there", "config", &config);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->threads, 3);
+  EXPECT_EQ(read->pool_bytes, cpp.pool_bytes);
+  EXPECT_EQ(read->streams, cpp.streams);
+  EXPECT_EQ(read->profiling, 0);
+  tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
+  EXPECT_EQ(options.device_bytes, QuantizeOptions().device_bytes);
+  options.struct_size = offsetof(tern_quantize_options, device_bytes);
+  options.device_bytes = 7;
+  EXPECT_EQ(c::read_struct("there", "options", &options)->device_bytes, QuantizeOptions().device_bytes);
+}
+
 TEST(CStructs, WithoutInitAreRefused) {
   tern_context_config config{};
   tern_context* context = nullptr;
   EXPECT_FAILS(tern_context_open(&config, &context), TERN_INVALID_ARGUMENT, "config->struct_size is 0");
+}
+
+// What moves between two looks (clocks, power) is only known or not.
+void expect_same(const tern_gpu_info& info, const GpuFacts& gpu) {
+  EXPECT_EQ(info.struct_size, sizeof(tern_gpu_info));
+  EXPECT_EQ(info.compute_major, gpu.compute_major);
+  EXPECT_EQ(info.compute_minor, gpu.compute_minor);
+  EXPECT_EQ(info.multiprocessors, gpu.multiprocessors);
+  EXPECT_EQ(info.l2_bytes, gpu.l2_bytes);
+  EXPECT_EQ(info.clock_mhz, gpu.clock_mhz);
+  EXPECT_EQ(info.memory_clock_mhz, gpu.memory_clock_mhz);
+  EXPECT_EQ(info.driver_version, gpu.driver_version);
+  EXPECT_EQ(info.runtime_version, gpu.runtime_version);
+  EXPECT_EQ(info.driver, gpu.driver);
+  EXPECT_EQ(info.pci_bus_id, gpu.pci_bus_id);
+  EXPECT_EQ(info.uuid, gpu.uuid);
+  EXPECT_EQ(std::isnan(info.temperature_c), !gpu.temperature_c);
+  EXPECT_EQ(std::isnan(info.power_w), !gpu.power_w);
+  EXPECT_EQ(std::isnan(info.power_limit_w), !gpu.power_limit_w);
+  EXPECT_EQ(info.utilization_percent == -1, !gpu.utilization_percent);
+  EXPECT_EQ(info.memory_utilization_percent == -1, !gpu.memory_utilization_percent);
+  EXPECT_EQ(info.clock_now_mhz == -1, !gpu.clock_now_mhz);
+  EXPECT_EQ(info.memory_clock_now_mhz == -1, !gpu.memory_clock_now_mhz);
+  EXPECT_EQ(info.ecc_corrected == -1, !gpu.ecc_corrected);
+  EXPECT_EQ(info.ecc_uncorrected == -1, !gpu.ecc_uncorrected);
+}
+
+TEST(CDevices, AGpuThatTellsNothingAndOneThatTellsAll) {
+  Device device;
+  device.unusable = "compute capability 7.0 is below 7.5";
+  EXPECT_EQ(c::DeviceFace(device).info.gpu, nullptr);
+  EXPECT_STREQ(c::DeviceFace(device).info.unusable, "compute capability 7.0 is below 7.5");
+  device.gpu = GpuFacts{.compute_major = 9, .multiprocessors = 132, .l2_bytes = 50 << 20, .uuid = "GPU-1"};
+  const c::DeviceFace silent(device);
+  ASSERT_EQ(silent.info.gpu, &silent.gpu);
+  expect_same(silent.gpu, *device.gpu);
+  device.gpu->temperature_c = 40;
+  device.gpu->power_w = 71.5;
+  device.gpu->power_limit_w = 700;
+  device.gpu->utilization_percent = 1;
+  device.gpu->memory_utilization_percent = 2;
+  device.gpu->clock_now_mhz = 345;
+  device.gpu->memory_clock_now_mhz = 2619;
+  device.gpu->ecc_corrected = 3;
+  device.gpu->ecc_uncorrected = 0;
+  const c::DeviceFace all(device);
+  expect_same(all.gpu, *device.gpu);
+  EXPECT_EQ(all.gpu.temperature_c, 40);
+  EXPECT_EQ(all.gpu.power_w, 71.5);
+  EXPECT_EQ(all.gpu.power_limit_w, 700);
+  EXPECT_EQ(all.gpu.utilization_percent, 1);
+  EXPECT_EQ(all.gpu.memory_utilization_percent, 2);
+  EXPECT_EQ(all.gpu.clock_now_mhz, 345);
+  EXPECT_EQ(all.gpu.memory_clock_now_mhz, 2619);
+  EXPECT_EQ(all.gpu.ecc_corrected, 3);
+  EXPECT_EQ(all.gpu.ecc_uncorrected, 0);
 }
 
 TEST(CDevices, AreTheCppOnes) {
@@ -181,6 +267,9 @@ TEST(CDevices, AreTheCppOnes) {
     EXPECT_EQ(info->cores, device.cores);
     EXPECT_EQ(info->usable_threads, device.usable_threads);
     EXPECT_EQ(info->memory_total_bytes, device.memory_total_bytes);
+    EXPECT_EQ(info->unusable, device.unusable);
+    ASSERT_EQ(info->gpu != nullptr, device.gpu.has_value());
+    if (device.gpu) expect_same(*info->gpu, *device.gpu);
     for (int c = 0; c < kCapabilityCount; ++c)
       EXPECT_EQ((info->capabilities >> c & 1) != 0, device.capabilities.has(static_cast<Capability>(c)));
     ASSERT_EQ(info->cache_count, device.caches.size());

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "api/c_abi.h"
+#include "base/options.h"
 
 namespace tern::c {
 namespace {
@@ -112,6 +113,39 @@ ParallelFor adapt(tern_parallel_for_fn parallel_for, void* user) {
   };
 }
 
+// What the caller or else TERN_DEVICE names.
+Result<DeviceId> device_of(const char* where, const tern_device_id* device) {
+  if (device != nullptr) return to_device(where, "device.kind", *device);
+  TERN_ASSIGN(options, read_options());
+  return options.device.value_or(DeviceId{});
+}
+
+struct ContextMemory {
+  std::shared_ptr<MemoryResource> resource;        // null: the context's own choice
+  std::shared_ptr<StatisticsResource> statistics;  // the resource, where it counts
+  std::shared_ptr<GpuMemory> counted_gpu;          // what that counts on a GPU
+};
+
+Result<ContextMemory> memory_of(const char* where, const tern_context_config& given, DeviceId device) {
+  const bool gpu = device.kind == DeviceKind::cuda;
+  ContextMemory memory;
+  if (given.allocate != nullptr) {
+    if (gpu)
+      return error(Code::invalid_argument, where,
+                   "config->allocate is set, but a caller's allocator is memory of the host and the context of {}",
+                   name(device));
+    memory.resource = std::make_shared<CallerMemory>(given.allocate, given.deallocate, given.memory_user);
+  }
+  if (given.count_memory == 0) return memory;
+  if (gpu) {
+    TERN_ASSIGN(pool, gpu_memory(device.index, given.pool_bytes));
+    memory.resource = memory.counted_gpu = std::move(pool);
+  }
+  memory.statistics = with_statistics(memory.resource ? memory.resource : host_memory());
+  memory.resource = memory.statistics;
+  return memory;
+}
+
 Status open_context(const char* where, const tern_context_config* config, const tern_device_id* device,
                     tern_context** out) {
   TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
@@ -121,29 +155,29 @@ Status open_context(const char* where, const tern_context_config* config, const 
     return error(Code::invalid_argument, where, "only config->{} is set; an allocator needs both functions",
                  given.allocate == nullptr ? "deallocate" : "allocate");
 
+  TERN_ASSIGN(id, device_of(where, device));
   ContextConfig cpp{.threads = given.threads,
                     .memory = nullptr,
                     .observer = nullptr,
-                    .parallel_for = adapt(given.parallel_for, given.parallel_for_user)};
-  if (given.allocate != nullptr)
-    cpp.memory = std::make_shared<CallerMemory>(given.allocate, given.deallocate, given.memory_user);
-  std::shared_ptr<StatisticsResource> statistics;
-  if (given.count_memory != 0) {
-    statistics = with_statistics(cpp.memory ? cpp.memory : host_memory());
-    cpp.memory = statistics;
-  }
+                    .parallel_for = adapt(given.parallel_for, given.parallel_for_user),
+                    .pool_bytes = given.pool_bytes,
+                    .streams = given.streams,
+                    .profiling = given.profiling != 0};
+  TERN_ASSIGN(memory, memory_of(where, given, id));
+  cpp.memory = memory.resource;
   if (given.observer != nullptr) {
     TERN_ASSIGN(observer, read_struct(where, "config->observer", given.observer));
     cpp.observer = std::make_shared<CallerObserver>(observer);
   }
-
-  std::optional<DeviceId> id;
-  if (device != nullptr) {
-    TERN_ASSIGN(known, to_device(where, "device.kind", *device));
-    id = known;
-  }
-  TERN_ASSIGN(context, id ? Context::open(*id, std::move(cpp)) : Context::open(std::move(cpp)));
-  *out = new tern_context{context, std::move(statistics), DeviceFace(context.device()), {context.stream()}};
+  TERN_ASSIGN(context, Context::open(id, std::move(cpp)));
+  std::vector<tern_stream> streams;
+  for (int i = 0; i < context.streams(); ++i) streams.push_back({context.stream(i)});
+  *out = new tern_context{.context = context,
+                          .statistics = std::move(memory.statistics),
+                          .counted_gpu = std::move(memory.counted_gpu),
+                          .device = DeviceFace(context.device()),
+                          .streams = std::move(streams),
+                          .wrapped = std::make_shared<WrappedStreams>(context)};
   return {};
 }
 
@@ -206,7 +240,7 @@ tern_status tern_context_stream(const tern_context* context, const tern_stream**
     TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
     *out = nullptr;
     TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
-    *out = &context->stream;
+    *out = context->streams.data();
     return {};
   });
 }
@@ -232,7 +266,7 @@ tern_status tern_context_reset_memory_peak(tern_context* context) {
   return guarded("tern_context_reset_memory_peak", [&](const char* where) -> Status {
     TERN_ASSIGN(memory, counted(where, context));
     memory->reset_peak();
-    return {};
+    return context->counted_gpu ? context->counted_gpu->reset_peaks() : Status();
   });
 }
 

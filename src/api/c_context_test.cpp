@@ -70,7 +70,8 @@ TEST(CContext, OpensTheCpu) {
 
 TEST(CContext, RefusesWhatIsNotThere) {
   tern_context* context = nullptr;
-  EXPECT_FAILS(tern_context_open_device({TERN_DEVICE_CUDA, 99}, nullptr, &context), TERN_GPU_NOT_AVAILABLE, "cuda:99");
+  EXPECT_FAILS(tern_context_open_device({TERN_DEVICE_CUDA, 99}, nullptr, &context), TERN_GPU_NOT_AVAILABLE, "");
+  EXPECT_STRNE(tern_last_error()->message, "");  // which depends on what there is: no CUDA, no driver, fewer GPUs
   EXPECT_EQ(context, nullptr);
   EXPECT_FAILS(tern_context_open_device({static_cast<tern_device_kind>(7), 0}, nullptr, &context),
                TERN_INVALID_ARGUMENT, "device.kind is 7");
@@ -87,6 +88,16 @@ TEST(CContext, RefusesHalfAnAllocator) {
   config.allocate = nullptr;
   config.deallocate = &Heap::deallocate;
   EXPECT_FAILS(tern_context_open(&config, &context), TERN_INVALID_ARGUMENT, "only config->deallocate is set");
+}
+
+TEST(CContext, RefusesAnAllocatorOfTheHostForAGpu) {
+  Heap heap;
+  const tern_context_config config = heap.config();
+  tern_context* context = nullptr;
+  EXPECT_FAILS(tern_context_open_device({TERN_DEVICE_CUDA, 0}, &config, &context), TERN_INVALID_ARGUMENT,
+               "memory of the host and the context of cuda:0");
+  EXPECT_EQ(context, nullptr);
+  EXPECT_EQ(heap.allocations, 0);
 }
 
 TEST(CContext, TakesAllTensorMemoryFromTheCallersAllocator) {

@@ -38,12 +38,42 @@ struct KernelFace {
   tern_kernel_info info;
 };
 
+// What the driver did not tell is -1 in C, or NAN.
+template <class Int, class T>
+Int or_unknown(const std::optional<T>& value) {
+  return value ? static_cast<Int>(*value) : Int{-1};
+}
+
+tern_gpu_info gpu_info(const GpuFacts& gpu) {
+  return {.struct_size = sizeof(tern_gpu_info),
+          .compute_major = gpu.compute_major,
+          .compute_minor = gpu.compute_minor,
+          .multiprocessors = gpu.multiprocessors,
+          .clock_mhz = gpu.clock_mhz,
+          .memory_clock_mhz = gpu.memory_clock_mhz,
+          .clock_now_mhz = or_unknown<std::int32_t>(gpu.clock_now_mhz),
+          .memory_clock_now_mhz = or_unknown<std::int32_t>(gpu.memory_clock_now_mhz),
+          .utilization_percent = or_unknown<std::int32_t>(gpu.utilization_percent),
+          .memory_utilization_percent = or_unknown<std::int32_t>(gpu.memory_utilization_percent),
+          .l2_bytes = gpu.l2_bytes,
+          .driver_version = gpu.driver_version.c_str(),
+          .runtime_version = gpu.runtime_version.c_str(),
+          .driver = gpu.driver.c_str(),
+          .pci_bus_id = gpu.pci_bus_id.c_str(),
+          .uuid = gpu.uuid.c_str(),
+          .temperature_c = gpu.temperature_c ? static_cast<double>(*gpu.temperature_c) : NAN,
+          .power_w = gpu.power_w.value_or(NAN),
+          .power_limit_w = gpu.power_limit_w.value_or(NAN),
+          .ecc_corrected = or_unknown<std::int64_t>(gpu.ecc_corrected),
+          .ecc_uncorrected = or_unknown<std::int64_t>(gpu.ecc_uncorrected)};
+}
+
+}  // namespace
+
 Status check_index(const char* where, std::size_t index, std::size_t count) {
   if (index >= count) return error(Code::invalid_argument, where, "index is {}, but there are only {}", index, count);
   return {};
 }
-
-}  // namespace
 
 DeviceFace::DeviceFace(Device from) : device(std::move(from)) {
   for (const Cache& cache : device.caches)
@@ -62,6 +92,7 @@ DeviceFace::DeviceFace(Device from) : device(std::move(from)) {
                      .cpu_count = node.cpus.size()});
   for (const auto& cache : caches) cache_pointers.push_back(&cache);
   for (const auto& node : nodes) node_pointers.push_back(&node);
+  if (device.gpu) gpu = gpu_info(*device.gpu);
   info = {.struct_size = sizeof(tern_device_info),
           .id = from_device(device.id),
           .name = device.name.c_str(),
@@ -76,7 +107,9 @@ DeviceFace::DeviceFace(Device from) : device(std::move(from)) {
           .caches = cache_pointers.data(),
           .cache_count = cache_pointers.size(),
           .numa_nodes = node_pointers.data(),
-          .numa_node_count = node_pointers.size()};
+          .numa_node_count = node_pointers.size(),
+          .unusable = device.unusable.c_str(),
+          .gpu = device.gpu ? &gpu : nullptr};
 }
 
 }  // namespace tern::c

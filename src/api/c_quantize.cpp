@@ -31,6 +31,7 @@ Result<QuantizeOptions> to_options(const char* where, const tern_quantize_option
                    .max_zero_fraction = limit(given.max_zero_fraction)};
   cpp.measure_quality = given.measure_quality != 0;
   cpp.preference = std::move(preference);
+  cpp.device_bytes = given.device_bytes;
   return cpp;
 }
 

@@ -95,4 +95,15 @@ tern_status tern_tensor_get_view(const tern_tensor* tensor, tern_tensor_view* ou
   });
 }
 
+tern_status tern_tensor_to(const tern_tensor* tensor, const tern_context* context, tern_tensor** out) {
+  return guarded("tern_tensor_to", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    *out = nullptr;
+    TERN_RETURN_IF_ERROR(not_null(where, {{"tensor", tensor}, {"context", context}}));
+    TERN_ASSIGN(copy, tensor->tensor.to(context->context));
+    *out = new tern_tensor{std::move(copy)};
+    return {};
+  });
+}
+
 void tern_tensor_destroy(tern_tensor* tensor) { delete tensor; }

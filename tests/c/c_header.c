@@ -50,6 +50,7 @@ static void machine(const tern_context* context) {
   CHECK(tern_inventory_create(&inventory) == TERN_OK);
   CHECK(tern_inventory_device_count(inventory, &count) == TERN_OK && count >= 1);
   CHECK(tern_inventory_device(inventory, 0, &cpu) == TERN_OK && cpu->id.kind == TERN_DEVICE_CPU);
+  CHECK(cpu->gpu == NULL && strcmp(cpu->unusable, "") == 0);
   tern_inventory_destroy(inventory);
   CHECK(tern_kernel_list_create(context, &kernels) == TERN_OK);
   CHECK(tern_kernel_list_count(kernels, &count) == TERN_OK && count >= 2);
@@ -176,6 +177,48 @@ static void product(const tern_context* context, const tern_quantized* quantized
   tern_packed_weights_destroy(packed);
 }
 
+// A copy of the weights through a tensor of the context, in order and timed.
+static void streams(const tern_context* context) {
+  static float back[kRows * kColumns];
+  const tern_tensor_view from = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
+  const tern_tensor_view to = view_of(back, TERN_DTYPE_F32, kRows, kColumns);
+  tern_tensor_view middle = TERN_TENSOR_VIEW_INIT;
+  tern_tensor *tensor = NULL, *copy = NULL;
+  tern_event *begin = NULL, *end = NULL;
+  tern_stream* wrapped = NULL;
+  const tern_stream* stream = NULL;
+  tern_memory_info memory = TERN_MEMORY_INFO_INIT;
+  void* cuda_stream = NULL;
+  double milliseconds = -1;
+  char text[64];
+  size_t count = 0;
+  CHECK(tern_context_stream_count(context, &count) == TERN_OK && count >= 1);
+  CHECK(tern_context_stream_at(context, count - 1, &stream) == TERN_OK);
+  CHECK(tern_stream_cuda_stream(stream, &cuda_stream) == TERN_OK);
+  CHECK(tern_event_create(context, &begin) == TERN_OK && tern_event_create(context, &end) == TERN_OK);
+  CHECK(tern_event_record(begin, stream) == TERN_OK);
+  CHECK(tern_tensor_allocate(context, from.dtype, from.rank, from.shape, &tensor) == TERN_OK);
+  CHECK(tern_tensor_get_view(tensor, &middle) == TERN_OK);
+  CHECK(tern_copy(context, &middle, &from, stream) == TERN_OK);
+  CHECK(tern_stream_synchronize(stream) == TERN_OK);
+  CHECK(tern_tensor_to(tensor, context, &copy) == TERN_OK && tern_tensor_get_view(copy, &middle) == TERN_OK);
+  CHECK(tern_copy(context, &to, &middle, stream) == TERN_OK);
+  CHECK(tern_event_record(end, stream) == TERN_OK && tern_stream_wait(stream, end) == TERN_OK);
+  CHECK(tern_event_synchronize(end) == TERN_OK);
+  CHECK(tern_event_milliseconds(end, begin, &milliseconds) == TERN_OK && milliseconds >= 0);
+  CHECK(tern_stream_status(stream) == TERN_OK && tern_context_synchronize(context) == TERN_OK);
+  CHECK(memcmp(back, weights, sizeof(weights)) == 0);
+  CHECK(tern_context_wrap_stream(context, cuda_stream, &wrapped) == (cuda_stream ? TERN_OK : TERN_INVALID_ARGUMENT));
+  CHECK(tern_stream_release(wrapped) == TERN_OK);
+  CHECK(tern_context_memory_info(context, &memory) == TERN_OK && memory.free_bytes <= memory.total_bytes);
+  CHECK(tern_context_ensure_ready(context, (size_t)1 << 60) == TERN_INSUFFICIENT_MEMORY);
+  CHECK(tern_context_profile(context, text, sizeof(text), &count) == TERN_OK && strcmp(text, "[]") == 0);
+  tern_event_destroy(end);
+  tern_event_destroy(begin);
+  tern_tensor_destroy(copy);
+  tern_tensor_destroy(tensor);
+}
+
 static void files(const tern_context* context, const tern_quantized* quantized, const char* folder) {
   char path[4096];
   tern_quantized* loaded = NULL;
@@ -206,6 +249,7 @@ int main(int argc, char** argv) {
   words();
   CHECK(tern_context_open(NULL, &context) == TERN_OK);
   machine(context);
+  streams(context);
   there_and_back(context, &quantized);
   if (failures == 0) product(context, quantized);
   files(context, quantized, argc > 1 ? argv[1] : ".");
