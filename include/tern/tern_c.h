@@ -233,7 +233,8 @@ typedef struct tern_quantized_info {
   const tern_quality* quality;  // NULL: not measured
 } tern_quantized_info;
 
-// Codes and scales from elsewhere; dense, copied into memory of the context. tern_validate() says whether they fit.
+// Codes and scales from elsewhere; dense, copied into memory of the context (on a GPU, what lies on the host stays on
+// the host). tern_validate() says whether they fit.
 typedef struct tern_quantized_parts {
   size_t struct_size;
   tern_tensor_view codes;
@@ -478,6 +479,7 @@ TERN_API tern_status tern_save_raw(const char* path, const tern_tensor_view* ten
                                    void* progress_user);  // the elements alone
 TERN_API tern_status tern_save_quantized(const char* path, const tern_quantized* quantized, tern_progress_fn progress,
                                          void* progress_user);
+// Into memory of the context, or of the host where that is a GPU's.
 TERN_API tern_status tern_load_quantized(const tern_context* context, const char* path, tern_quantized** out);
 
 // The ..._INIT macros: the defaults of every struct that the caller makes.

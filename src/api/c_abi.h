@@ -187,6 +187,9 @@ struct DeviceFace {
   tern_device_info info{};
 };
 
+// For what stays on the host: the context's own memory, or the process's where that is a GPU's.
+std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context);
+
 Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
 
 // The caller's streams. A stream that is wrapped twice is one to the context, which lets go of it with its last handle.

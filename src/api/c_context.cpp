@@ -190,6 +190,11 @@ Result<StatisticsResource*> counted(const char* where, const tern_context* conte
 
 }  // namespace
 
+std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context) {
+  const auto& memory = context.context.memory();
+  return memory->device().kind == DeviceKind::cpu ? memory : host_memory();
+}
+
 ParallelForWatch::ParallelForWatch() { parallel_for_fault.reset(); }
 
 Status ParallelForWatch::status(const char* where) const {

@@ -116,6 +116,20 @@ TEST(CCopy, ATensorGoesToAContext) {
   EXPECT_EQ(statistics.bytes_in_use, 6U);
 }
 
+TEST(CCopy, PartsOfAGpuAreNotForACpu) {
+  const ContextHandle context = open_context();
+  float data[4] = {};
+  tern_quantized_parts parts = TERN_QUANTIZED_PARTS_INIT;
+  parts.codes = view_of(data, TERN_DTYPE_U8, {1, 2});
+  parts.codes.device = {TERN_DEVICE_CUDA, 0};
+  parts.scales = view_of(data, TERN_DTYPE_F32, {1});
+  parts.rank = 1;
+  parts.shape[0] = 8;
+  tern_quantized* quantized = nullptr;
+  EXPECT_FAILS(tern_quantized_from_parts(context.get(), &parts, &quantized), TERN_INVALID_ARGUMENT, "lies on cuda:0");
+  EXPECT_EQ(quantized, nullptr);
+}
+
 TEST(CMemory, OfACpuIsTheMachines) {
   const ContextHandle context = open_context();
   const tern_device_info* device = nullptr;

@@ -84,7 +84,7 @@ tern_status tern_load_quantized(const tern_context* context, const char* path, t
     TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
     *out = nullptr;
     TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"path", path}}));
-    TERN_ASSIGN(quantized, load_quantized(path, context->context.memory()));
+    TERN_ASSIGN(quantized, load_quantized(path, host_memory_of(*context)));
     return make_quantized(std::move(quantized), out);
   });
 }

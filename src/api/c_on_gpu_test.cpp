@@ -1,5 +1,6 @@
 // The C ABI on a GPU, against a CPU: the same bits, findings by their stream, and no memory left. Skipped without one.
 #include <cmath>
+#include <cstdio>
 
 #include "api/c_gpu_test.h"
 
@@ -159,6 +160,60 @@ TEST_F(COnAGpu, WrapsAStreamForEveryHandle) {
   ASSERT_EQ(q.run(b), TERN_OK) << tern_last_error()->text;
   EXPECT_FAILS(tern_stream_release(b), TERN_NON_FINITE, "[0, 5]");
   EXPECT_EQ(tern_stream_status(stream_at(gpu(), 0)), TERN_OK);
+}
+
+TEST_F(COnAGpu, QuantizedTensorsStayWhereTheyAre) {
+  const auto weights = make_weights(kRows * kColumns);
+  const auto host = view_of(weights.data(), TERN_DTYPE_F32, {kRows, kColumns});
+  tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
+  options.granularity.kind = TERN_GRANULARITY_ROW;
+  tern_quantized* none = nullptr;
+  options.device_bytes = 256 << 10;
+  EXPECT_FAILS(tern_quantize(gpu(), &host, &options, &none), TERN_INSUFFICIENT_MEMORY, "raise device_bytes");
+  options.device_bytes = 1152 << 10;  // several pieces
+  const QuantizedHandle on_host = quantize(gpu(), host, &options);
+  EXPECT_EQ(info_of(on_host).codes.device.kind, TERN_DEVICE_CPU);
+  std::uint64_t got = 0, want = 1;
+  EXPECT_EQ(tern_quantized_checksum(on_host.get(), &got), TERN_OK);
+  EXPECT_EQ(tern_quantized_checksum(quantize(cpu_.get(), host, &options).get(), &want), TERN_OK);
+  EXPECT_EQ(got, want);
+
+  const std::string path = ::testing::TempDir() + "c_on_gpu_test.npz";
+  tern_quantized* loaded = nullptr;
+  ASSERT_EQ(tern_save_quantized(path.c_str(), on_host.get(), nullptr, nullptr), TERN_OK) << tern_last_error()->text;
+  ASSERT_EQ(tern_load_quantized(gpu(), path.c_str(), &loaded), TERN_OK) << tern_last_error()->text;
+  const QuantizedHandle from_file(loaded);
+  EXPECT_EQ(info_of(from_file).codes.device.kind, TERN_DEVICE_CPU);
+  EXPECT_EQ(std::remove(path.c_str()), 0);
+
+  const TensorHandle x = allocate(gpu(), TERN_DTYPE_F32, {kRows, kColumns});
+  const tern_tensor_view there = elements_of(x);
+  ASSERT_EQ(tern_copy(gpu(), &there, &host, stream_at(gpu(), 0)), TERN_OK);
+  const QuantizedHandle on_gpu = quantize(gpu(), there, &options);
+  EXPECT_FAILS(tern_quantized_checksum(on_gpu.get(), &got), TERN_INVALID_ARGUMENT, "on cuda:0");
+
+  // Parts of either kind, taken apart and put together.
+  for (const QuantizedHandle* whole : {&on_host, &on_gpu}) {
+    tern_quantized_parts parts = TERN_QUANTIZED_PARTS_INIT;
+    parts.codes = info_of(*whole).codes;
+    parts.scales = info_of(*whole).scales;
+    parts.rank = 2;
+    parts.shape[0] = kRows;
+    parts.shape[1] = kColumns;
+    parts.granularity.kind = TERN_GRANULARITY_ROW;
+    tern_quantized* made = nullptr;
+    ASSERT_EQ(tern_quantized_from_parts(gpu(), &parts, &made), TERN_OK) << tern_last_error()->text;
+    const QuantizedHandle copy(made);
+    EXPECT_EQ(info_of(copy).codes.device.kind, parts.codes.device.kind);
+    tern_tensor *restored = nullptr, *back = nullptr;
+    ASSERT_EQ(tern_dequantize(gpu(), copy.get(), TERN_DTYPE_F32, &restored), TERN_OK) << tern_last_error()->text;
+    const TensorHandle y(restored);
+    ASSERT_EQ(tern_tensor_to(y.get(), cpu_.get(), &back), TERN_OK) << tern_last_error()->text;
+    const TensorHandle y_here(back);
+    ASSERT_EQ(tern_dequantize(cpu_.get(), on_host.get(), TERN_DTYPE_F32, &restored), TERN_OK);
+    const TensorHandle y_cpu(restored);
+    EXPECT_TRUE(same_bytes(elements_of(y_here).data, elements_of(y_cpu).data, weights.size() * sizeof(float)));
+  }
 }
 
 }  // namespace

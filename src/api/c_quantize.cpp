@@ -35,17 +35,26 @@ Result<QuantizeOptions> to_options(const char* where, const tern_quantize_option
   return cpp;
 }
 
-// A dense copy, in memory of the context, of a part the caller brought.
+// A dense copy, in memory of the context, of a part the caller brought; what lies on the host stays there.
 Result<Tensor> copy_part(const char* where, const char* field, const tern_context* context,
                          const tern_tensor_view& part) {
   TERN_ASSIGN(view, to_view(where, field, part));
-  TERN_ASSIGN(copy, Tensor::allocate(context->context.memory(), view.dtype, view.shape, "quantized parts"));
+  const bool on_host = view.device.kind == DeviceKind::cpu;
+  TERN_ASSIGN(copy, Tensor::allocate(on_host ? host_memory_of(*context) : context->context.memory(), view.dtype,
+                                     view.shape, "quantized parts"));
   if (copy.bytes() == 0) return copy;
   if (view.data == nullptr) return error(Code::invalid_argument, where, "{}.data is NULL", field);
   if (view.strides != dense_strides(view.shape))
     return error(Code::invalid_argument, where, "{} has strides {}, but must be dense, {}", field, name(view.strides),
                  name(dense_strides(view.shape)));
-  std::memcpy(copy.data(), view.data, copy.bytes());
+  if (on_host) {
+    std::memcpy(copy.data(), view.data, copy.bytes());
+    return copy;
+  }
+  TERN_RETURN_IF_ERROR(context->context.copy(copy.view(), view, context->context.stream()));
+  TERN_ASSIGN(copied, context->context.event());  // waiting for the stream would take its findings from the caller
+  TERN_RETURN_IF_ERROR(copied.record(context->context.stream()));
+  TERN_RETURN_IF_ERROR(copied.synchronize());
   return copy;
 }
 
@@ -156,6 +165,9 @@ tern_status tern_quantized_get_info(const tern_quantized* quantized, const tern_
 tern_status tern_quantized_checksum(const tern_quantized* quantized, uint64_t* out) {
   return guarded("tern_quantized_checksum", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"quantized", quantized}, {"out", out}}));
+    for (const Tensor* part : {&quantized->tensor.codes, &quantized->tensor.scales})
+      if (const DeviceId device = part->view().device; device.kind != DeviceKind::cpu)
+        return error(Code::invalid_argument, where, "the tensor is on {}; copy it to the host first", name(device));
     *out = quantized->tensor.checksum();
     return {};
   });
