@@ -168,7 +168,7 @@ TERN_API tern_status tern_context_reset_memory_peak(tern_context* context);
 // Texts go into the caller's buffer as snprintf writes them: cut to buffer_bytes, always ended by a zero, and *length
 // is that of the whole text without the zero. A NULL buffer of 0 bytes only measures.
 
-// The live allocations, oldest first, one a line.
+// The live allocations, oldest first, one a line: "#0 1200 bytes 'tensor' at c_tensor.cpp:84".
 TERN_API tern_status tern_context_memory_report(const tern_context* context, char* buffer, size_t buffer_bytes,
                                                 size_t* length);
 

@@ -280,7 +280,7 @@ tern_status tern_context_memory_report(const tern_context* context, char* buffer
     TERN_ASSIGN(memory, counted(where, context));
     std::string text;
     for (const LiveAllocation& block : memory->live())
-      text += fmt::format("#{} {} bytes '{}'\n", block.sequence, block.bytes, block.tag);
+      text += fmt::format("#{} {} bytes '{}' at {}\n", block.sequence, block.bytes, block.tag, block.where);
     return write_text(where, text, buffer, buffer_bytes, length);
   });
 }
