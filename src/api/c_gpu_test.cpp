@@ -78,6 +78,15 @@ TEST(CCopy, TakesStridedRowsAndLeavesTheGaps) {
   EXPECT_EQ(to, (std::vector<std::int32_t>{0, 1, 2, 4, 5, 6, 8, 9, 10, -1, 8, 9, 10, -1, -1}));
 }
 
+TEST(CCopy, NothingNeedsNoData) {
+  const ContextHandle context = open_context();
+  const tern_tensor_view nothing = view_of<void>(nullptr, TERN_DTYPE_F32, {3, 0});
+  const tern_tensor_view something = view_of<void>(nullptr, TERN_DTYPE_F32, {3, 1});
+  const tern_stream* stream = stream_at(context.get(), 0);
+  EXPECT_EQ(tern_copy(context.get(), &nothing, &nothing, stream), TERN_OK) << tern_last_error()->text;
+  EXPECT_FAILS(tern_copy(context.get(), &something, &something, stream), TERN_INVALID_ARGUMENT, "to is null");
+}
+
 TEST(CCopy, RefusesWhatDoesNotFit) {
   const ContextHandle context = open_context(), other = open_context();
   const tern_stream* stream = stream_at(context.get(), 0);

@@ -128,6 +128,7 @@ Status Context::copy(const TensorView& to, const ConstTensorView& from, const St
   if (source.rows != target.rows)
     return error(Code::invalid_argument, "copy", "rows of {} bytes cannot be copied to rows of {}", source.row_bytes,
                  target.row_bytes);
+  if (source.row_bytes == 0) return {};  // data may be null
   if (!state_->gpu) {
     for (std::size_t row = 0; row < source.rows; ++row)
       std::memcpy(static_cast<std::byte*>(to.data) + row * target.pitch,
