@@ -91,7 +91,7 @@ Result<int> run(const DequantizeArguments& arguments) {
 
   bar.phase("reading");
   Stopwatch watch;
-  const Result<QuantizedTensor> quantized = load_quantized(arguments.input, context->memory());
+  const Result<QuantizedTensor> quantized = load_quantized(arguments.input);
   if (!quantized.ok()) return quantized.error();
   if (Status path = check_output_path(arguments.input, arguments.output_path); !path.ok()) return path.error();
   const double reading = watch.seconds();

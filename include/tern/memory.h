@@ -32,6 +32,8 @@ class MemoryResource {
   // Bytes as asked for. A block that is not live here is an error where the resource can know it.
   virtual Status deallocate(void* data, std::size_t bytes) = 0;
   [[nodiscard]] virtual DeviceId device() const = 0;
+  // What an adaptor hands on to; null when there is nothing behind.
+  [[nodiscard]] virtual const MemoryResource* upstream() const { return nullptr; }
   // Gives back to the system what is kept for the next allocation.
   virtual Status release_unused() { return {}; }
 };

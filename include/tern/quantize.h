@@ -100,7 +100,8 @@ struct QuantizedTensor {
   [[nodiscard]] TERN_API std::int64_t rows() const;
   [[nodiscard]] TERN_API std::int64_t k() const;
   [[nodiscard]] TERN_API std::int64_t block_size() const;  // elements that share a scale (the last block may be short)
-  [[nodiscard]] TERN_API std::uint64_t checksum() const;   // XXH64 of the codes, then the scales
+  // XXH64 of the codes, then the scales, where they lie on the host; 0 on a GPU.
+  [[nodiscard]] TERN_API std::uint64_t checksum() const;
 };
 
 // Quantizes a whole tensor into memory of the context and waits for it. An empty tensor is Code::empty_input. On a GPU

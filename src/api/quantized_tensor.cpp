@@ -21,6 +21,7 @@ std::int64_t QuantizedTensor::rows() const {
 std::int64_t QuantizedTensor::block_size() const { return make_ranges(rows(), k(), granularity).len; }
 
 std::uint64_t QuantizedTensor::checksum() const {
+  if (codes.view().device.kind != DeviceKind::cpu || scales.view().device.kind != DeviceKind::cpu) return 0;
   return tern::checksum(quantized_data(), scales.as<const std::uint8_t>());
 }
 

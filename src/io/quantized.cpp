@@ -180,6 +180,9 @@ Result<QuantizedTensor> parse_quantized(std::span<const std::uint8_t> archive,
 }
 
 Result<QuantizedTensor> load_quantized(const std::string& path, const std::shared_ptr<MemoryResource>& memory) {
+  if (memory && memory->device().kind != DeviceKind::cpu)
+    return error(Code::invalid_argument, kLoad, "the memory is of {}; load to the host and move it",
+                 name(memory->device()));
   TERN_ASSIGN(file, MappedFile::open(path, kLoad));
   auto tensor = parse_quantized(file->bytes(), memory ? memory : host_memory());
   if (!tensor.ok()) return in_file(std::move(tensor).error(), kLoad, path);

@@ -29,6 +29,7 @@ class Limit final : public MemoryResource {
     return status;
   }
   [[nodiscard]] DeviceId device() const override { return upstream_->device(); }
+  [[nodiscard]] const MemoryResource* upstream() const override { return upstream_.get(); }
   Status release_unused() override { return upstream_->release_unused(); }
 
  private:
@@ -55,6 +56,7 @@ class Retry final : public MemoryResource {
   }
   Status deallocate(void* data, std::size_t bytes) override { return upstream_->deallocate(data, bytes); }
   [[nodiscard]] DeviceId device() const override { return upstream_->device(); }
+  [[nodiscard]] const MemoryResource* upstream() const override { return upstream_.get(); }
   Status release_unused() override { return upstream_->release_unused(); }
 
  private:

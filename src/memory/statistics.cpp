@@ -52,6 +52,7 @@ class Statistics final : public StatisticsResource {
   }
 
   [[nodiscard]] DeviceId device() const override { return upstream_->device(); }
+  [[nodiscard]] const MemoryResource* upstream() const override { return upstream_.get(); }
   Status release_unused() override { return upstream_->release_unused(); }
 
   [[nodiscard]] MemoryStatistics statistics() const override {

@@ -146,7 +146,8 @@ Result<GpuMemoryInfo> Context::memory_info() const {
     const Device& cpu = host_device();
     return GpuMemoryInfo{.total_bytes = cpu.memory_total_bytes, .free_bytes = available_memory_bytes()};
   }
-  if (const auto* memory = dynamic_cast<const GpuMemory*>(state_->memory.get())) return memory->info();
+  for (const MemoryResource* memory = state_->memory.get(); memory != nullptr; memory = memory->upstream())
+    if (const auto* pool = dynamic_cast<const GpuMemory*>(memory)) return pool->info();
   TERN_ON_GPU(state_->gpu->index());
   TERN_ASSIGN(bytes, cuda::memory_bytes());
   return GpuMemoryInfo{.total_bytes = bytes.total, .free_bytes = bytes.free};
@@ -155,10 +156,9 @@ Result<GpuMemoryInfo> Context::memory_info() const {
 Status Context::ensure_ready(std::size_t bytes) const {
   TERN_ASSIGN(info, memory_info());
   const std::size_t free = info.free_bytes + (info.reserved_bytes - info.in_use_bytes);
-  const std::size_t needed = bytes + bytes / 5;
-  if (needed <= free) return {};
-  return error(Code::insufficient_memory, kWhere, "{} bytes are needed ({} and a fifth), {} of {} are free", needed,
-               bytes, free, name(state_->device.id));
+  if (bytes <= free && bytes / 5 <= free - bytes) return {};
+  return error(Code::insufficient_memory, kWhere, "{} bytes and a fifth more are needed, {} of {} are free", bytes,
+               free, name(state_->device.id));
 }
 
 Result<std::vector<KernelTime>> Context::profile() const {

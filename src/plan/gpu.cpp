@@ -35,6 +35,7 @@ Status Gpu::make() {
     TERN_ASSIGN(stream, cuda::create_stream());
     Lane& lane = lanes_.emplace_back();
     lane.stream = stream;
+    lane.live = true;
     lane.status = words_ + i;
     serve_stream(index_, stream);
   }
@@ -45,7 +46,7 @@ Status Gpu::make() {
 Gpu::~Gpu() {
   const cuda::CurrentDevice current(index_);
   for (Lane& lane : lanes_) {
-    if (lane.stream == nullptr) continue;
+    if (!lane.live) continue;
     (void)cuda::synchronize(lane.stream).ok();
     forget_stream(index_, lane.stream);
     if (!lane.wrapped) cuda::destroy(lane.stream);
@@ -70,14 +71,14 @@ Result<int> Gpu::wrap(cuda::Stream* stream) {
   const std::scoped_lock lock(mutex_);
   std::size_t at = static_cast<std::size_t>(streams_);
   for (std::size_t i = at; i < lanes_.size(); ++i)
-    if (lanes_[i].wrapped && lanes_[i].stream == stream) return static_cast<int>(i);
-  while (at < lanes_.size() && lanes_[at].wrapped) ++at;
+    if (lanes_[i].live && lanes_[i].stream == stream) return static_cast<int>(i);
+  while (at < lanes_.size() && lanes_[at].live) ++at;
   if (at == kMaxLanes)
     return error(Code::invalid_argument, "context", "{} streams of the caller are wrapped; release() some first",
                  kMaxLanes - streams_);
   Lane& lane = at < lanes_.size() ? lanes_[at] : lanes_.emplace_back();
   lane.stream = stream;
-  lane.wrapped = true;
+  lane.live = lane.wrapped = true;
   lane.status = words_ + at;
   serve_stream(index_, stream);
   return static_cast<int>(at);
@@ -85,18 +86,19 @@ Result<int> Gpu::wrap(cuda::Stream* stream) {
 
 Status Gpu::release(int index) {
   Lane& of = lane(index);
-  if (!of.wrapped) return error(Code::invalid_argument, "context", "the stream is the context's own, or was released");
+  if (!of.live || !of.wrapped)
+    return error(Code::invalid_argument, "context", "the stream is the context's own, or was released");
   Status status = synchronize(index);
   const std::scoped_lock lock(mutex_);
   forget_stream(index_, of.stream);
-  of.stream = nullptr;
-  of.wrapped = false;
+  of.live = false;
   return status;
 }
 
 Status Gpu::synchronize(int index) {
   TERN_ON_GPU(index_);
   Lane& of = lane(index);
+  if (!of.live) return error(Code::invalid_argument, "context", "the stream was released");
   TERN_ASSIGN(captured, cuda::capturing(of.stream));
   if (captured)
     return error(Code::invalid_argument, "context",
@@ -112,15 +114,15 @@ Status Gpu::synchronize(int index) {
 }
 
 Status Gpu::synchronize_all() {
-  std::size_t lanes = 0;
+  std::vector<int> live;
   {
     const std::scoped_lock lock(mutex_);
-    lanes = lanes_.size();
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+      if (lanes_[i].live) live.push_back(static_cast<int>(i));
   }
   Status first;
-  for (std::size_t i = 0; i < lanes; ++i) {
-    if (stream(static_cast<int>(i)) == nullptr && i >= static_cast<std::size_t>(streams_)) continue;
-    Status status = synchronize(static_cast<int>(i));
+  for (const int lane : live) {
+    Status status = synchronize(lane);
     if (first.ok()) first = std::move(status);
   }
   return first;
@@ -158,6 +160,7 @@ Result<cuda::Event*> Gpu::timer() {
 
 Result<Gpu::Run> Gpu::start(int index, std::string_view op, std::int64_t k) {
   Lane& of = lane(index);
+  if (!of.live) return error(Code::invalid_argument, op, "the stream was released");
   Run run{.launch = {.stream = of.stream, .status = of.status, .multiprocessors = multiprocessors_, .device = index_},
           .lane = index};
   {

@@ -52,8 +52,8 @@ class Gpu {
   };
   static constexpr std::size_t kCalls = 1024;  // that are remembered
   struct Lane {
-    cuda::Stream* stream = nullptr;
-    bool wrapped = false;
+    cuda::Stream* stream = nullptr;  // null is the default stream of a caller
+    bool live = false, wrapped = false;
     std::uint64_t* status = nullptr;  // on the device
     std::mutex mutex;                 // of the calls
     std::uint64_t calls = 0;

@@ -11,6 +11,7 @@
 #include "lab/weights.h"
 #include "plan/context_state.h"
 #include "plan/run_once.h"
+#include "tern/io.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
 
@@ -180,6 +181,14 @@ TEST_F(OnAGpu, TakesACallersStream) {
   EXPECT_EQ(stream->cuda_stream(), *own);
   EXPECT_EQ(gpu().wrap(*own)->cuda_stream(), *own);
   auto q = Quantization::make(gpu(), random({8, 256}));
+  Tensor bad = random({8, 256});
+  bad.as<float>()[5] = std::numeric_limits<float>::infinity();
+  auto found = Quantization::make(gpu(), bad);
+  const Stream standard = *gpu().wrap(nullptr);  // CUDA's default stream
+  ASSERT_TRUE(found->run(standard).ok());
+  EXPECT_EQ(gpu().synchronize().error().index, 5);
+  EXPECT_TRUE(gpu().release(standard).ok());
+  EXPECT_EQ(found->run(standard).code(), Code::invalid_argument);
   ASSERT_TRUE(q->run(*stream).ok());
   EXPECT_TRUE(stream->synchronize().ok());
   EXPECT_TRUE(gpu().release(*stream).ok());
@@ -317,6 +326,9 @@ TEST_F(OnAGpu, RefusesWhatLiesElsewhere) {
   EXPECT_EQ(quantize(*cpu, q->x.view()).code(), Code::invalid_argument);
   EXPECT_EQ(validate(*quantize(gpu(), q->x.view())).code(), Code::invalid_argument);
   EXPECT_EQ(PackedWeights::pack(gpu(), *quantize(*cpu, x.view())).code(), Code::unsupported);
+  EXPECT_EQ(save_quantized("never.npz", *quantize(gpu(), q->x.view())).code(), Code::invalid_argument);
+  EXPECT_EQ(save_npy("never.npy", q->x.view()).code(), Code::invalid_argument);
+  EXPECT_EQ(load_quantized("never.npz", gpu().memory()).code(), Code::invalid_argument);
 }
 
 }  // namespace
