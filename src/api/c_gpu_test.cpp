@@ -154,7 +154,7 @@ TEST(CMemory, OfACpuIsTheMachines) {
   EXPECT_FAILS(tern_context_memory_info(context.get(), &info), TERN_INVALID_ARGUMENT, "out->struct_size is 48");
   EXPECT_EQ(tern_context_ensure_ready(context.get(), 1000), TERN_OK);
   EXPECT_FAILS(tern_context_ensure_ready(context.get(), std::size_t{1} << 60), TERN_INSUFFICIENT_MEMORY,
-               "1152921504606846976 and a fifth");
+               "1152921504606846976 bytes and a fifth");
 }
 
 TEST(CProfile, TellsARunOnceAndOnlyWhole) {
