@@ -285,8 +285,10 @@ __device__ Stat<E> measure(const Words<E>* q, Math<E> h = 0) {
   if constexpr (kRule == kAbsmax) stat.up = max_bits<E, kQuads>(q);
 #pragma unroll
   for (int j = 0; j < kQuads; ++j) {
-    if constexpr (kRule == kAbsmean) stat.sum = __dadd_rn(stat.sum, quad_sum<E>(q[j]));
-    if constexpr (kRule == kMse) stat.sum = __dadd_rn(stat.sum, quad_sum_above<E>(q[j], h, stat.count));
+    if constexpr (kRule == kAbsmean || kRule == kMse) {  // no sum is -0, so 0 need not be added to the first
+      const double of_quad = kRule == kMse ? quad_sum_above<E>(q[j], h, stat.count) : quad_sum<E>(q[j]);
+      stat.sum = j == 0 ? of_quad : __dadd_rn(stat.sum, of_quad);
+    }
     if constexpr (kRule == kInt2 && sizeof(Raw<E>) == 4 && kHasMaxNan) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {

@@ -74,6 +74,17 @@ constexpr int kBlocksPerSm = sizeof(Raw<E>) == 8   ? (kRule == kMse ? 1 : 2)
                              : kRule == kMse       ? 2
                              : sizeof(Raw<E>) == 4 ? 3
                                                    : 4;
+// The same where a warp has ranges of at most 1,024 elements. 16 bits need more warps, whose loads are half as long; 5
+// leave a thread 48 registers, which are too few for the other rules. Turing has room for 1,024 threads.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kManyBlocks = 4;
+#else
+constexpr int kManyBlocks = 5;
+#endif
+template <class E, int kRule>
+constexpr int kShortBlocksPerSm = sizeof(Raw<E>) == 2 && (kRule == kAbsmean || kRule == kAbsmax)
+                                      ? kManyBlocks
+                                      : kBlocksPerSm<E, kRule>;
 
 // ---- ranges of at most 1,024 elements ----
 //
@@ -143,15 +154,11 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
   constexpr int kSlots = kQuads * kUnits, kFirst = kRule == kMse ? kAbsmean : kRule;
   constexpr int kUnitsLog2 = kUnits == 8 ? 3 : kUnits == 4 ? 2 : kUnits == 2 ? 1 : 0;
   const auto* x = reinterpret_cast<const unsigned char*>(job.x);
-  std::uint8_t* to = job.codes;
-  std::int64_t row_range = 0, row_index = 0;
+  unsigned outer = 0;  // what else depends on it is computed late, to save registers
   if (job.outer > 1) {
-    const unsigned outer = tile / tiling.tiles;
+    outer = tile / tiling.tiles;
     tile -= outer * tiling.tiles;
     x += outer * job.x_outer * static_cast<std::int64_t>(sizeof(Raw<E>));
-    to += outer * job.codes_outer;
-    row_range = outer * job.inner;
-    row_index = outer * job.index_outer;
   }
   const int width_log2 = kQuads > 1 ? 5 : tiling.width_log2, width = 1 << width_log2, per_unit = 32 >> width_log2;
   const int lane = static_cast<int>(threadIdx.x % 32), quad = lane & (width - 1), side = lane >> width_log2;
@@ -192,7 +199,7 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
       report_bad<E>(
           job, kSlots, valid, [&](int i, int e) { return load_bits<E>(from(i) + e); },
           [&](int i) {
-            return row_index + (first + i / kQuads * per_unit) * job.len + 4 * (quad + 32 * (i % kQuads));
+            return outer * job.index_outer + (first + i / kQuads * per_unit) * job.len + 4 * (quad + 32 * (i % kQuads));
           });
       break;
     }
@@ -202,7 +209,7 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
 
   const int share_log2 = width_log2 - kUnitsLog2, unit = quad >> share_log2, n = length(unit);
   const auto lane_of = [&](int u) { return (lane & -width) + (u << share_log2); };
-  const std::int64_t range = row_range + first + unit * per_unit;
+  const std::int64_t range = (job.outer > 1 ? outer * job.inner : 0) + first + unit * per_unit;
   const bool leads = n > 0 && lane == lane_of(unit);
   Math<E> s = n > 0 ? first_scale<E, kRule>(job, mine, range, n, leads) : Math<E>{1};
   if constexpr (kRule == kMse) {
@@ -231,6 +238,7 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
 #pragma unroll
     for (int j = 0; j < kQuads; ++j) codes[u * kQuads + j] = of_unit(q[u * kQuads + j]);
   }
+  std::uint8_t* to = job.codes + (job.outer > 1 ? outer * job.codes_outer : 0);
   to += product(tile, tiling.codes_tile) + product(side, tiling.codes_inner);
   store_quads<Coder<E, kRule == kInt2>>(codes, job.packs, job.words, [&](int i) {
     return Place{to + product(i / kQuads, tiling.codes_unit), quad + 32 * (i % kQuads), valid(i)};
@@ -239,7 +247,8 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
 
 // Quads may be loaded as one, and a range has 8 lanes or more: 8 quads a lane are on their way.
 template <class E, int kRule, int kQuads>
-__global__ void __launch_bounds__(256, kBlocksPerSm<E, kRule>) short_ranges(const Job<E> job, const Tiling tiling) {
+__global__ void __launch_bounds__(256, kShortBlocksPerSm<E, kRule>)
+    short_ranges(const Job<E> job, const Tiling tiling) {
   const unsigned tile = blockIdx.x * 8 + threadIdx.x / 32;
   if (tile < tiling.all_tiles) quantize_tile<E, kRule, kQuads, kHeld / kQuads>(job, tiling, tile);
 }
