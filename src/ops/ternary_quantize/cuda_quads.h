@@ -370,7 +370,21 @@ __device__ Stat<E> fold_units(Stat<E> (&stat)[kUnits], unsigned width) {
   return stat[0];
 }
 
-// The same for maxima of 16 bits, from those of both halves of a word: two ranges share a word until the end.
+// The same for a warp's block of a sum, or for two neighbours and their sum; all lanes get it.
+template <class E, int kRule, int kBlocks>
+__device__ Stat<E> fold_warp_blocks(Stat<E> (&stat)[kBlocks]) {
+  static_assert(kBlocks == 1 || kBlocks == 2);
+  if constexpr (kBlocks == 1) {
+    fold_lanes<E, kRule>(stat[0]);
+    return stat[0];
+  } else {
+    Stat<E> all = fold_units<E, kRule>(stat, 32);
+    merge<E, kRule>(all, exchanged<E, kRule>(all, 16));
+    return all;
+  }
+}
+
+// fold_units for maxima of 16 bits, from those of both halves of a word: two ranges share a word until the end.
 template <class E, int kUnits>
 __device__ int fold_halves(const unsigned (&halves)[kUnits], unsigned width) {
   const unsigned lane = threadIdx.x % 32;

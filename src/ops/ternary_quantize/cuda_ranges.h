@@ -281,43 +281,52 @@ __device__ Stat<E> fold_warps(const Stat<E>& stat, Stat<E> (&shared)[2][32], int
   return all;
 }
 
-// A block has one range, a warp one block of its sum.
+// Blocks of a range's sum that a warp has: sums of 16 bits need more bytes on their way. A thread has 64 registers then
+// too; asked for 0 blocks a multiprocessor, the compiler chooses, and better than if asked for one.
 template <class E, int kRule>
-__global__ void __launch_bounds__(32 * kMaxWarps<E>) block_ranges(const Job<E> job) {
-  constexpr int kFirst = kRule == kMse ? kAbsmean : kRule;
+constexpr int kWarpBlocks = sizeof(Raw<E>) == 2 && kRule == kAbsmean ? 2 : 1;
+
+// A block has one range, a warp one block of its sum or two neighbours.
+template <class E, int kRule>
+__global__ void __launch_bounds__(32 * kMaxWarps<E> / kWarpBlocks<E, kRule>, kWarpBlocks<E, kRule> == 2 ? 2 : 0)
+    block_ranges(const Job<E> job) {
+  constexpr int kFirst = kRule == kMse ? kAbsmean : kRule, kBlocks = kWarpBlocks<E, kRule>, kQuads = kHeld * kBlocks;
   __shared__ Stat<E> shared[2][32];
   const std::int64_t range = blockIdx.x, outer = job.outer > 1 ? range / job.inner : 0;
   const std::int64_t in_row = range - outer * job.inner;
   const int n = static_cast<int>(in_row + 1 == job.inner ? job.last_len : job.len);
-  const int quad = static_cast<int>(threadIdx.x / 32 * 256 + threadIdx.x % 32);
+  const int quad = static_cast<int>(threadIdx.x / 32 * (32 * kQuads) + threadIdx.x % 32);
   const auto valid = [&](int j) { return n - 4 * (quad + 32 * j); };
 
-  Words<E> q[kHeld];
+  Words<E> q[kQuads];
   const Raw<E>* x = job.x + outer * job.x_outer + in_row * job.x_inner + 4 * quad;
-  if (job.vector) {
+  if (kBlocks > 1 && job.vector && valid(kQuads - 1) > 0) {  // hardly a lane has less
 #pragma unroll
-    for (int j = 0; j < kHeld; ++j) q[j] = load_whole<E>(x + 128 * j, valid(j) > 0);
+    for (int j = 0; j < kQuads; ++j) q[j] = load_whole<E>(x + 128 * j, true);
+  } else if (job.vector) {
+#pragma unroll
+    for (int j = 0; j < kQuads; ++j) q[j] = load_whole<E>(x + 128 * j, valid(j) > 0);
   } else {
 #pragma unroll
-    for (int j = 0; j < kHeld; ++j) q[j] = load_some<E>(x + 128 * j, valid(j));
+    for (int j = 0; j < kQuads; ++j) q[j] = load_some<E>(x + 128 * j, valid(j));
   }
 
-  Stat<E> stat;
+  Stat<E> of_blocks[kBlocks];
   for (bool clean = false;; clean = true) {
-    stat = measure<E, kFirst, kHeld>(q);
-    if (clean || all_finite<E, kFirst>(stat)) break;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) of_blocks[b] = measure<E, kFirst, kHeld>(q + b * kHeld);
+    if (clean || (all_finite<E, kFirst>(of_blocks[0]) && all_finite<E, kFirst>(of_blocks[kBlocks - 1]))) break;
     if (!job.saturates) {
       report_bad<E>(
-          job, kHeld, valid, [&](int j, int e) { return load_bits<E>(x + 128 * j + e); },
+          job, kQuads, valid, [&](int j, int e) { return load_bits<E>(x + 128 * j + e); },
           [&](int j) { return outer * job.index_outer + in_row * job.len + 4 * (quad + 32 * j); });
       break;
     }
 #pragma unroll
-    for (int j = 0; j < kHeld; ++j) saturate<E>(q[j]);
+    for (int j = 0; j < kQuads; ++j) saturate<E>(q[j]);
   }
   __syncwarp();
-  fold_lanes<E, kFirst>(stat);
-  stat = fold_warps<E, kFirst>(stat, shared, 0);
+  const Stat<E> stat = fold_warps<E, kFirst>(fold_warp_blocks<E, kFirst>(of_blocks), shared, 0);
   Math<E> s = first_scale<E, kRule>(job, stat, range, n, threadIdx.x == 0);
   if constexpr (kRule == kMse)
     for (int round = 1; round <= kMaxMseRounds; ++round) {  // every thread has the same s
@@ -334,9 +343,9 @@ __global__ void __launch_bounds__(32 * kMaxWarps<E>) block_ranges(const Job<E> j
   if (!job.writes_codes) return;
   std::uint8_t* codes = job.codes + outer * job.codes_outer + in_row * job.codes_inner;
   const Coder<E, kRule == kInt2> coder(stored);
-  unsigned of_quads[kHeld];
+  unsigned of_quads[kQuads];
 #pragma unroll
-  for (int j = 0; j < kHeld; ++j) of_quads[j] = coder(q[j]);
+  for (int j = 0; j < kQuads; ++j) of_quads[j] = coder(q[j]);
   store_quads<Coder<E, kRule == kInt2>>(of_quads, job.packs, job.words, [&](int j) {
     return Place{codes, quad + 32 * j, valid(j)};
   });
@@ -346,7 +355,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps<E>) block_ranges(const Job<E> j
 
 template <class E, int kRule>
 int launch_block(const Job<E>& job, cudaStream_t stream) {
-  const auto threads = static_cast<unsigned>((job.len + 1023) / 1024 * 32);
+  constexpr int kLen = 1024 * kWarpBlocks<E, kRule>;
+  const auto threads = static_cast<unsigned>((job.len + kLen - 1) / kLen * 32);
   block_ranges<E, kRule><<<static_cast<unsigned>(job.outer * job.inner), threads, 0, stream>>>(job);
   return static_cast<int>(cudaGetLastError());
 }
