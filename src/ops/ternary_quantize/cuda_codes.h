@@ -151,27 +151,9 @@ __device__ inline unsigned exchanged_bytes(unsigned bytes) {
   return __byte_perm(bytes, __shfl_xor_sync(kAllLanes, bytes, 2), upper ? 0x3276 : 0x5410);
 }
 
-// Stores one quad of codes. Where it is not whole, i8 stores `valid` elements, and packed codes have their padding: a
-// +0 gives it.
-template <class C>
-__device__ void store_quad(unsigned codes, const Place& place, bool packs, bool words) {
-  if (packs) {
-    if (place.valid > 0) place.to[place.quad] = static_cast<std::uint8_t>(packed_high(codes) >> 24);
-    return;
-  }
-  const unsigned bytes = C::as_i8(codes);
-  std::uint8_t* to = place.to + 4 * place.quad;
-  if (words && place.valid >= 4) {
-    *reinterpret_cast<unsigned*>(to) = bytes;
-  } else {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      if (e < place.valid) to[e] = static_cast<std::uint8_t>(bytes >> (8 * e));
-  }
-}
-
 // Stores a lane's quads; place(i) is that of quad i. `words`: codes of four neighbouring lanes, or of one quad of i8,
-// are on a boundary of 4, and of their ranges all or none.
+// are on a boundary of 4, and of their ranges all or none. Where a quad is not whole, i8 stores `valid` elements, and
+// packed codes have their padding: a +0 gives it.
 template <class C, int kQuads, class PlaceOf>
 __device__ void store_quads(const unsigned (&codes)[kQuads], bool packs, bool words, PlaceOf place_of) {
   if constexpr (kQuads % 4 == 0)
@@ -186,8 +168,31 @@ __device__ void store_quads(const unsigned (&codes)[kQuads], bool packs, bool wo
       }
       return;
     }
+  if (packs) {
 #pragma unroll
-  for (int i = 0; i < kQuads; ++i) store_quad<C>(codes[i], place_of(i), packs, words);
+    for (int i = 0; i < kQuads; ++i)
+      if (const Place place = place_of(i); place.valid > 0)
+        place.to[place.quad] = static_cast<std::uint8_t>(packed_high(codes[i]) >> 24);
+    return;
+  }
+  bool rest = false;  // elements that are not part of a word
+#pragma unroll
+  for (int i = 0; i < kQuads; ++i) {
+    const Place place = place_of(i);
+    const bool whole = words && place.valid >= 4;
+    if (whole) *reinterpret_cast<unsigned*>(place.to + 4 * place.quad) = C::as_i8(codes[i]);
+    rest = rest || (!whole && place.valid > 0);
+  }
+  if (!rest) return;
+    // Rare, and with both loops unrolled most of the code of a kernel.
+#pragma unroll 1
+  for (int e = 0; e < 4; ++e)
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      const Place place = place_of(i);
+      if (e < place.valid && !(words && place.valid >= 4))
+        place.to[4 * place.quad + e] = static_cast<std::uint8_t>(C::as_i8(codes[i]) >> (8 * e));
+    }
 }
 
 }  // namespace

@@ -134,14 +134,26 @@ __device__ bool finite_bits(Bits<E> magnitude) {
   return magnitude < kInfinity<E>;
 }
 
-// NaN becomes +0, an infinity the largest finite value of its sign.
+// NaN becomes +0, an infinity the largest finite value of its sign. Two values of 16 bits are one word, in which no sum
+// of magnitudes carries from one to the other.
 template <class E>
 __device__ void saturate(Words<E>& q) {
+  if constexpr (sizeof(Raw<E>) == 2) {
+    constexpr unsigned kOnes = 0x10001U, kRoom = 0x8000U - kInfinity<E>;
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const Bits<E> bits = bits_of<E>(q, e), magnitude = bits & ~kSign<E>;
-    if (magnitude > kInfinity<E>) set_bits<E>(q, e, 0);
-    if (magnitude == kInfinity<E>) set_bits<E>(q, e, (bits & kSign<E>) | (kInfinity<E> - 1));
+    for (unsigned& w : q.w) {
+      const unsigned magnitudes = w & 0x7FFFU * kOnes;
+      const unsigned above = (magnitudes + (kRoom - 1) * kOnes) >> 15 & kOnes;  // 1 where NaN
+      const unsigned from = (magnitudes + kRoom * kOnes) >> 15 & kOnes;         // also where infinite
+      w = (w & ~(above * 0xFFFFU)) - (from ^ above);
+    }
+  } else {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const Bits<E> bits = bits_of<E>(q, e), magnitude = bits & ~kSign<E>;
+      if (magnitude > kInfinity<E>) set_bits<E>(q, e, 0);
+      if (magnitude == kInfinity<E>) set_bits<E>(q, e, (bits & kSign<E>) | (kInfinity<E> - 1));
+    }
   }
 }
 
