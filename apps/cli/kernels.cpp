@@ -54,7 +54,7 @@ Result<int> run(const KernelsArguments& arguments) {
     print_json({{"device", name(context->device().id)}, {"kernels", std::move(rows)}});
     return 0;
   }
-  Table table({"KERNEL", "NEEDS", "IN BUILD", "RUNS HERE"});
+  Table table({"KERNEL", "NEEDS", "BUILT", "RUNS HERE"});
   for (const KernelDescription& k : *list)
     table.add({k.name, k.needs.empty() ? "-" : fmt::format("{}", fmt::join(k.needs, " ")), k.in_build ? "yes" : "no",
                k.refused.empty() ? "yes" : "no: " + k.refused});
