@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -109,7 +108,7 @@ class Context {
   // A tensor in memory of this context, and copies between any two devices, ordered on a stream: same dtype and shape,
   // rows may be strided. Host memory that is not pinned makes a copy synchronous.
   [[nodiscard]] TERN_API Result<Tensor> allocate(DType dtype, const Shape& shape, const char* tag = "tensor",
-                                                 std::source_location where = std::source_location::current()) const;
+                                                 CallSite where = CallSite::here()) const;
   TERN_API Status copy(const TensorView& to, const ConstTensorView& from, const Stream& stream) const;
 
   // What this context's own memory holds; total and free bytes on any device.

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,15 @@
 
 namespace tern {
 
+// Where a call was written: as a default argument, the line of the caller.
+struct CallSite {
+  const char* file = "";
+  int line = 0;
+  static constexpr CallSite here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 // Memory of one device. Implementations are thread-safe.
 class MemoryResource {
  public:
@@ -23,7 +31,7 @@ class MemoryResource {
     std::size_t bytes = 0;
     std::size_t alignment = 64;  // a power of two
     const char* tag = "";        // who asks; shown in leak reports, so it must outlive the allocation
-    std::source_location where = std::source_location::current();
+    CallSite where = CallSite::here();
   };
 
   virtual ~MemoryResource() = default;

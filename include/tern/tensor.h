@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <source_location>
 #include <span>
 
 #include "tern/export.h"
@@ -79,8 +78,7 @@ class Tensor {
  public:
   Tensor() = default;
   static TERN_API Result<Tensor> allocate(std::shared_ptr<MemoryResource> memory, DType dtype, const Shape& shape,
-                                          const char* tag = "tensor",
-                                          std::source_location where = std::source_location::current());
+                                          const char* tag = "tensor", CallSite where = CallSite::here());
   // A copy in memory of a context, whichever device either is on; waits until it is there.
   [[nodiscard]] TERN_API Result<Tensor> to(const Context& context) const;
 

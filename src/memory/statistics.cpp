@@ -9,10 +9,10 @@
 namespace tern {
 namespace {
 
-std::string place(const std::source_location& where) {
-  std::string_view file = where.file_name();
+std::string place(const CallSite& where) {
+  std::string_view file = where.file;
   file.remove_prefix(file.rfind('/') + 1);
-  return fmt::format("{}:{}", file, where.line());
+  return fmt::format("{}:{}", file, where.line);
 }
 
 class Statistics final : public StatisticsResource {

@@ -43,7 +43,7 @@ Shape dense_strides(const Shape& shape) {
 }
 
 Result<Tensor> Tensor::allocate(std::shared_ptr<MemoryResource> memory, DType dtype, const Shape& shape,
-                                const char* tag, std::source_location where) {
+                                const char* tag, CallSite where) {
   TERN_ASSIGN(elements, element_count(shape));
   const auto bytes = checked_mul(elements, static_cast<std::int64_t>(size_of(dtype)));
   if (!bytes)

@@ -106,7 +106,7 @@ Status Context::release(const Stream& wrapped) const {
 }
 Status Context::synchronize() const { return state_->gpu ? state_->gpu->synchronize_all() : Status(); }
 
-Result<Tensor> Context::allocate(DType dtype, const Shape& shape, const char* tag, std::source_location where) const {
+Result<Tensor> Context::allocate(DType dtype, const Shape& shape, const char* tag, CallSite where) const {
   return Tensor::allocate(state_->memory, dtype, shape, tag, where);
 }
 
