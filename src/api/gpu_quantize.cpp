@@ -41,7 +41,8 @@ class Pieces {
     if (p.granularity.kind == Granularity::Kind::tensor) rows_ = rows_ == p.rows ? rows_ : 0;
     if (rows_ > 0 || p.granularity.kind != Granularity::Kind::group) return;
     // Less than a row: whole groups that end on whole bytes.
-    const std::int64_t unit = std::lcm(p.granularity.group_size, std::int64_t{codes_per_byte(p.format)});
+    const std::int64_t group = std::clamp<std::int64_t>(p.granularity.group_size, 1, p.k);
+    const std::int64_t unit = std::max<std::int64_t>(1, std::lcm(group, std::int64_t{codes_per_byte(p.format)}));
     k_ = most / unit * unit;
     rows_ = k_ > 0 ? 1 : 0;
   }

@@ -13,8 +13,8 @@ namespace tern {
 struct Where {
   std::string_view op;
   DeviceId device;
-  Where(std::string_view op_, DeviceId device_ = {})
-      : op(op_), device(device_) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): most callers have the op alone
+  Where(std::string_view op_, DeviceId device_ = {}) : op(op_), device(device_) {}
 };
 
 // A view seen as rows of k contiguous elements.
