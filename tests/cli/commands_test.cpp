@@ -25,9 +25,9 @@ TEST_F(DevicesTest, JsonHasTheCpuWithNumbersAsNumbers) {
   expect_keys(document, {"devices", "notes"});
   ASSERT_FALSE(document["devices"].empty());
   const json& cpu = document["devices"][0];
-  expect_keys(cpu, {"id", "name", "architecture", "capabilities", "sockets", "cores", "hardware_threads",
-                    "usable_threads", "memory_total_bytes", "memory_available_bytes", "caches", "numa_nodes",
-                    "unusable"});
+  expect_keys(cpu,
+              {"id", "name", "architecture", "capabilities", "sockets", "cores", "hardware_threads", "usable_threads",
+               "memory_total_bytes", "memory_available_bytes", "caches", "numa_nodes", "unusable"});
   EXPECT_EQ(cpu["id"], "cpu");
   EXPECT_GE(cpu["usable_threads"].get<int>(), 1);
   EXPECT_GT(cpu["memory_total_bytes"].get<std::int64_t>(), 0);
