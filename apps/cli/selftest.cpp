@@ -8,6 +8,7 @@
 #include "log.h"
 #include "progress_bar.h"
 #include "table.h"
+#include "units.h"
 
 namespace tern::cli {
 namespace {
@@ -51,6 +52,13 @@ Json to_json(const lab::SelftestResult& r) {
           {"difference", r.difference.empty() ? Json(nullptr) : Json(r.difference)}};
 }
 
+Json to_json(const GpuMemoryInfo& memory) {
+  return {{"in_use_bytes", memory.in_use_bytes},     {"in_use_peak_bytes", memory.in_use_peak_bytes},
+          {"reserved_bytes", memory.reserved_bytes}, {"reserved_peak_bytes", memory.reserved_peak_bytes},
+          {"fragmentation", memory.fragmentation()}, {"free_bytes", memory.free_bytes},
+          {"total_bytes", memory.total_bytes}};
+}
+
 Result<int> run(const SelftestArguments& arguments) {
   // Under --verbose a line a kernel is enough; an observer that logged every run would bury it.
   const Result<Context> context = open_context(arguments.threads, arguments.device, std::make_shared<Observer>());
@@ -66,21 +74,35 @@ Result<int> run(const SelftestArguments& arguments) {
   if (!results.ok()) return results.error();
 
   const Counts counts = count(*results);
+  std::optional<GpuMemoryInfo> memory;  // what the kernels took of a GPU
+  if (context->device().gpu) {
+    const Result<GpuMemoryInfo> info = context->memory_info();
+    if (!info.ok()) return info.error();
+    memory = *info;
+  }
   if (arguments.output.json) {
     Json list = Json::array();
     for (const lab::SelftestResult& r : *results) list.push_back(to_json(r));
-    print_json({{"device", name(context->device().id)},
-                {"threads", context->threads()},
-                {"results", std::move(list)},
-                {"passed", counts.passed},
-                {"failed", counts.failed},
-                {"skipped", counts.skipped}});
+    Json document = {{"device", name(context->device().id)},
+                     {"threads", context->threads()},
+                     {"results", std::move(list)},
+                     {"passed", counts.passed},
+                     {"failed", counts.failed},
+                     {"skipped", counts.skipped}};
+    if (memory) document["gpu_memory"] = to_json(*memory);
+    print_json(document);
   } else {
     Table table({"KERNEL", "PROBLEMS", "RESULT"});
     table.align(1, Table::Align::right);
     for (const lab::SelftestResult& r : *results)
       table.add({r.kernel, r.skipped.empty() ? fmt::format("{}", r.problems) : "-", outcome(r)});
-    fmt::print("{}\n{} passed, {} failed, {} skipped\n", table.str(), counts.passed, counts.failed, counts.skipped);
+    fmt::print("{}\n", table.str());
+    if (memory)
+      fmt::print("GPU memory: {} in use (peak {}), {} reserved (peak {}), {:.0f} % of it unused, {} of {} free\n",
+                 human_bytes(memory->in_use_bytes), human_bytes(memory->in_use_peak_bytes),
+                 human_bytes(memory->reserved_bytes), human_bytes(memory->reserved_peak_bytes),
+                 100 * memory->fragmentation(), human_bytes(memory->free_bytes), human_bytes(memory->total_bytes));
+    fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
   }
   return counts.failed > 0 ? 1 : 0;
 }
