@@ -12,6 +12,7 @@ shift
 mkdir -p "$out"
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(tests selftest quantize linear gemm gpu gpu_large sanitizer)
+[ -d tests ] || python3 -m tarfile -e tests.tar.xz .
 cores=$(nproc)
 counts=1
 for n in 2 4 8 16 32 64; do
