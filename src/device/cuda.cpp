@@ -188,15 +188,11 @@ Result<void*> allocate_pinned(std::size_t bytes) {
   return checked<void*>(code, "cudaMallocHost", data);
 }
 Status deallocate_pinned(void* data) { return checked(cudaFreeHost(data), "cudaFreeHost"); }
-Status pin(void* data, std::size_t bytes) {
-  return checked(cudaHostRegister(data, bytes, cudaHostRegisterDefault), "cudaHostRegister");
-}
 bool pinned(const void* data) {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess) return attributes.type == cudaMemoryTypeHost;
   (void)cudaGetLastError();
   return false;
 }
-Status unpin(void* data) { return checked(cudaHostUnregister(data), "cudaHostUnregister"); }
 
 }  // namespace tern::cuda

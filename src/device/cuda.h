@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "tern/device.h"
 #include "tern/status.h"
@@ -87,9 +86,7 @@ Result<MemoryBytes> memory_bytes();  // of the current device
 // Host memory that a GPU reads and writes by itself.
 Result<void*> allocate_pinned(std::size_t bytes);
 Status deallocate_pinned(void* data);
-Status pin(void* data, std::size_t bytes);
 bool pinned(const void* data);
-Status unpin(void* data);
 
 }  // namespace tern::cuda
 

@@ -43,8 +43,6 @@ Status deallocate_plain(void*) { return absent(); }
 Result<MemoryBytes> memory_bytes() { return absent(); }
 Result<void*> allocate_pinned(std::size_t) { return absent(); }
 Status deallocate_pinned(void*) { return absent(); }
-Status pin(void*, std::size_t) { return absent(); }
 bool pinned(const void*) { return false; }
-Status unpin(void*) { return absent(); }
 
 }  // namespace tern::cuda

@@ -25,7 +25,7 @@ class Limit final : public MemoryResource {
   }
   Status deallocate(void* data, std::size_t bytes) override {
     Status status = upstream_->deallocate(data, bytes);
-    if (status.ok()) used_ -= bytes;
+    if (status.ok() && data != nullptr) used_ -= bytes;
     return status;
   }
   [[nodiscard]] DeviceId device() const override { return upstream_->device(); }

@@ -57,7 +57,8 @@ TEST_P(ResourceContract, SaysItsDevice) { EXPECT_EQ(GetParam().make()->device(),
 
 INSTANTIATE_TEST_SUITE_P(All, ResourceContract,
                          ::testing::Values(NamedResource{"host", host_memory},
-                                           NamedResource{"statistics", [] { return with_statistics(host_memory()); }}),
+                                           NamedResource{"statistics", [] { return with_statistics(host_memory()); }},
+                                           NamedResource{"retry", [] { return with_retry(host_memory()); }}),
                          [](const auto& resource) { return std::string(resource.param.name); });
 
 TEST(Statistics, CountsAndReportsWhatIsLive) {
@@ -107,6 +108,46 @@ TEST(Statistics, CountsFromSeveralThreads) {
   for (auto& t : threads) t.join();
   EXPECT_EQ(memory->statistics().allocations, 800U);
   EXPECT_EQ(memory->statistics().bytes_in_use, 0U);
+}
+
+TEST(Limit, StopsAtItsBytesAndCountsWhatComesBack) {
+  const auto memory = with_limit(host_memory(), 1000);
+  auto a = memory->allocate({.bytes = 600});
+  ASSERT_TRUE(a.ok());
+  const auto more = memory->allocate({.bytes = 401, .tag = "more"});
+  ASSERT_EQ(more.code(), Code::insufficient_memory);
+  EXPECT_EQ(more.error().message, "401 bytes for 'more' were asked for, 400 of the limit of 1000 are left");
+  EXPECT_TRUE(memory->deallocate(nullptr, 5).ok());
+  auto b = memory->allocate({.bytes = 400});
+  ASSERT_TRUE(b.ok());
+  EXPECT_FALSE(memory->allocate({.bytes = 1}).ok());
+  EXPECT_TRUE(memory->deallocate(*a, 600).ok());
+  EXPECT_FALSE(memory->allocate({.bytes = 601}).ok());
+  EXPECT_TRUE(memory->deallocate(*b, 400).ok());
+  auto all = memory->allocate({.bytes = 1000});
+  EXPECT_TRUE(memory->deallocate(*all, 1000).ok());
+  EXPECT_EQ(memory->upstream(), host_memory().get());
+}
+
+TEST(Retry, MakesRoomAsOftenAsItWasTold) {
+  const auto limit = with_limit(host_memory(), 100);
+  auto held = limit->allocate({.bytes = 100});
+  int calls = 0;
+  const auto memory = with_retry(
+      limit,
+      [&] {
+        ++calls;
+        EXPECT_TRUE(calls != 2 || limit->deallocate(*held, 100).ok());
+      },
+      2);
+  auto block = memory->allocate({.bytes = 80});
+  ASSERT_TRUE(block.ok());
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(memory->allocate({.bytes = 80}).code(), Code::insufficient_memory);  // two more, in vain
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(memory->allocate({.bytes = 8, .alignment = 3}).code(), Code::invalid_argument);  // no room would help
+  EXPECT_EQ(calls, 4);
+  EXPECT_TRUE(memory->deallocate(*block, 80).ok());
 }
 
 TEST(Tensors, OwnTheirMemoryAndGiveItBack) {
