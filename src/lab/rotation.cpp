@@ -30,6 +30,7 @@ std::size_t cold_rotation_bytes(const Device& device) {
 }
 
 Result<RotationPlan> plan_rotation(std::size_t copy_bytes, std::size_t wanted_bytes, std::size_t available_bytes) {
+  if (copy_bytes == 0) return RotationPlan{.copies = 1, .note = {}};  // nothing to rotate
   if (copy_bytes > available_bytes)
     return error(Code::insufficient_memory, "bench",
                  "the problem needs {} bytes and {} are available; ask for a smaller --shape", copy_bytes,

@@ -7,6 +7,7 @@ namespace tern::lab {
 namespace {
 
 TEST(Rotation, CoversWhatIsWantedInWholeCopies) {
+  EXPECT_EQ(plan_rotation(0, 1000, 1000)->copies, 1);
   EXPECT_EQ(plan_rotation(100, 0, 1000)->copies, 1);
   EXPECT_EQ(plan_rotation(100, 100, 1000)->copies, 1);
   EXPECT_EQ(plan_rotation(100, 101, 1000)->copies, 2);
