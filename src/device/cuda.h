@@ -26,7 +26,7 @@ class CurrentDevice {
   [[nodiscard]] const Status& status() const { return status_; }
 
  private:
-  int before_ = -1;
+  [[maybe_unused]] int before_ = -1;  // not used in builds without CUDA
   Status status_;
 };
 
