@@ -18,11 +18,13 @@ function(tern_test_program name)
     target_link_libraries(${name} PRIVATE tern_lab)
   endif()
   set(labels)
+  set(timeout 300)
   if(name MATCHES "_slow$") # a folder named slow: its tests run in scripts/test-deep only
     set(labels LABELS slow)
+    set(timeout 900)
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
-    PROPERTIES SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT 300 ${labels}
+    PROPERTIES SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT ${timeout} ${labels}
                # A refused allocation is an answer that tests ask for, not a reason for the sanitizer to stop.
                ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 endfunction()
