@@ -109,15 +109,15 @@ TEST(Dequantize, EveryShapeAndGroup) {
       }
 }
 
-TEST(Dequantize, LargeOutputsAndThreads) {
+struct Extent {
+  std::int64_t rows, k;
+  Granularity g;
+};
+// Every kernel with one thread and with three: the reference's bits.
+void expect_same_with_threads(std::initializer_list<Extent> extents) {
   Random random(2);
   for (const auto [scheme, format] : kPairs)
-    for (const auto& [rows, k, g] :
-         {std::tuple<std::int64_t, std::int64_t, Granularity>{1, 9'000'001, Granularity::tensor()},  // past the cache
-          {2048, 4104, Granularity::group(128)},
-          {512, 4104, Granularity::group(513)},
-          {3, 70'001, Granularity::row()},
-          {2, 200'003, Granularity::group(100'001)}}) {
+    for (const auto& [rows, k, g] : extents) {
       Input in = make_input({.rows = rows, .k = k, .scheme = scheme, .granularity = g, .format = format}, random);
       for (const DType dtype : kDtypes) {
         if (dtype != DType::f32 && rows * k > 1'000'000) continue;  // its stream stores have their own test
@@ -129,6 +129,16 @@ TEST(Dequantize, LargeOutputsAndThreads) {
                 << kernel.name << ' ' << rows << 'x' << k << ' ' << name(dtype);
       }
     }
+}
+
+TEST(Dequantize, LargeOutputs) {
+  expect_same_with_threads({{1, 9'000'001, Granularity::tensor()},  // past the cache
+                            {2048, 4104, Granularity::group(128)},
+                            {512, 4104, Granularity::group(513)}});
+}
+
+TEST(Dequantize, EveryThreadHasItsShare) {
+  expect_same_with_threads({{3, 70'001, Granularity::row()}, {2, 200'003, Granularity::group(100'001)}});
 }
 
 // Stores that bypass the cache are taken for large outputs only; here on small ones, below the driver.
