@@ -1,0 +1,164 @@
+// What the CUDA kernels of linear share: their matrices as plain data, and the epilogue. For .cu files only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "format/tile_mma.h"
+#include "ops/cuda_words.h"
+#include "ops/linear/linear.h"
+
+namespace tern::linear {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+
+// One matrix of the problem.
+struct MatrixJob {
+  const uint4* tiles;  // TileMma
+  const float* scales;
+  std::int64_t scale_stride;  // between groups; rows lie side by side
+  std::byte* y;
+  std::int64_t y_stride;  // elements
+  const float* bias;      // null: none
+  const std::byte* residual;
+  std::int64_t residual_stride;
+  std::int32_t n;
+  std::int32_t first_tile;  // row tiles of the matrices before this one
+  DType y_dtype;
+  bool one_scale;
+  bool squared_relu;
+};
+
+// The matrices that share x, their row tiles counted through.
+struct Job {
+  MatrixJob matrices[Linear::kMaxMatrices];
+  std::int32_t count;
+  std::int32_t row_tiles;  // of all matrices
+  std::int32_t column_tiles;
+  std::int32_t m;
+  std::int32_t k;
+  std::int64_t group;  // columns of a group of scales; 0: none
+
+  // The matrix of a row tile.
+  [[nodiscard]] __device__ const MatrixJob& matrix_of(int tile) const {
+    int i = 0;
+    while (i + 1 < count && tile >= matrices[i + 1].first_tile) ++i;
+    return matrices[i];
+  }
+};
+
+inline Job job_of(const Params& p) {
+  Job job = {};
+  job.count = static_cast<std::int32_t>(p.count);
+  job.m = static_cast<std::int32_t>(p.m);
+  job.k = static_cast<std::int32_t>(p.k);
+  job.column_tiles = static_cast<std::int32_t>(ceil_div(p.k, TileMma::kColumns));
+  for (std::size_t i = 0; i < p.count; ++i) {
+    const Matrix& from = p.matrices[i];
+    const Granularity& granularity = from.spec.granularity;
+    job.matrices[i] = {.tiles = reinterpret_cast<const uint4*>(from.weights->codes),
+                       .scales = from.weights->scales,
+                       .scale_stride = from.weights->scale_stride,
+                       .y = from.y,
+                       .y_stride = from.y_stride,
+                       .bias = from.bias,
+                       .residual = from.residual,
+                       .residual_stride = from.residual_stride,
+                       .n = static_cast<std::int32_t>(from.spec.n),
+                       .first_tile = job.row_tiles,
+                       .y_dtype = from.spec.y_dtype,
+                       .one_scale = granularity.kind == Granularity::Kind::tensor,
+                       .squared_relu = from.spec.activation == Activation::squared_relu};
+    if (granularity.kind == Granularity::Kind::group) job.group = granularity.group_size;
+    job.row_tiles += static_cast<std::int32_t>(ceil_div(from.spec.n, TileMma::kRows));
+  }
+  return job;
+}
+
+// --- weights ---
+
+// Register of an operand: of word i of a lane's 16 bytes, the trits of a step, each byte 64 times its trit.
+template <int kStep>
+__device__ unsigned operand(unsigned word) {
+  return word << (6 - 2 * kStep) & 0xC0C0C0C0U;
+}
+
+// The sum of 64 times as much. Exact: it is a multiple.
+__device__ inline int dot_of(int sum) { return sum / TileMma::kUnit; }
+// Sums of so many columns fit: 128 * 64 * k < 2^31.
+constexpr std::int64_t kMaxMmaK = (std::int64_t{1} << 18) - 1;
+
+// --- epilogue ---
+
+// Quotients of sums by a token's scale, rounded as a division rounds them: the CPU's, see epilogue.h.
+struct Quotient {
+  float s, reciprocal;
+  bool corrects;
+  __device__ explicit Quotient(float scale)
+      : s(scale), reciprocal(__fdiv_rn(1.0F, scale)), corrects(scale >= 0x1p-60F && scale <= 0x1p60F) {}
+  [[nodiscard]] __device__ float of(int dot) const {
+    const float t = __int2float_rn(dot);
+    if (!corrects) return __fdiv_rn(t, s);
+    float q = __fmul_rn(t, reciprocal);
+    q = __fmaf_rn(__fmaf_rn(-q, s, t), reciprocal, q);
+    return __fmaf_rn(__fmaf_rn(-q, s, t), reciprocal, q);
+  }
+};
+
+// What the epilogue needs of a row of weights.
+struct RowTerms {
+  float scale = 1.0F;
+  float bias = 0.0F;
+};
+__device__ inline RowTerms row_terms(const MatrixJob& matrix, int n) {
+  return {.scale = matrix.scales[matrix.one_scale ? 0 : n], .bias = matrix.bias != nullptr ? matrix.bias[n] : 0.0F};
+}
+
+// t = dot / s, scaled, with bias and activation; the residual comes with store_y().
+__device__ inline float activated(const MatrixJob& matrix, const RowTerms& row, float t) {
+  t = __fmul_rn(t, row.scale);
+  if (matrix.bias != nullptr) t = __fadd_rn(t, row.bias);
+  if (matrix.squared_relu) {
+    t = t < 0 ? 0.0F : t;
+    t = __fmul_rn(t, t);
+  }
+  return t;
+}
+
+__device__ inline std::uint16_t to_bf16(float v) {  // NaN stays one
+  return v != v ? std::uint16_t{0x7FFF} : cuda::Bf16::round(v);
+}
+
+// y[m, n] of a value; adds the residual.
+__device__ inline void store_y(const MatrixJob& matrix, std::int64_t m, int n, float t) {
+  const std::int64_t at = m * matrix.y_stride + n, from = m * matrix.residual_stride + n;
+  switch (matrix.y_dtype) {
+    case DType::bf16:
+      if (matrix.residual != nullptr)
+        t = __fadd_rn(t, cuda::Bf16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]));
+      reinterpret_cast<std::uint16_t*>(matrix.y)[at] = to_bf16(t);
+      break;
+    case DType::f16:
+      if (matrix.residual != nullptr)
+        t = __fadd_rn(t, cuda::F16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]));
+      reinterpret_cast<std::uint16_t*>(matrix.y)[at] = cuda::F16::round(t);
+      break;
+    default:
+      if (matrix.residual != nullptr) t = __fadd_rn(t, reinterpret_cast<const float*>(matrix.residual)[from]);
+      reinterpret_cast<float*>(matrix.y)[at] = t;
+  }
+}
+
+// The whole of it for one sum.
+__device__ inline void store_result(const MatrixJob& matrix, const RowTerms& row, const Quotient& quotient,
+                                    std::int64_t m, int n, int dot) {
+  if (matrix.y_dtype == DType::i32)
+    reinterpret_cast<std::int32_t*>(matrix.y)[m * matrix.y_stride + n] = dot;
+  else
+    store_y(matrix, m, n, activated(matrix, row, quotient.of(dot)));
+}
+
+}  // namespace
+}  // namespace tern::linear
