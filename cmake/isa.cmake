@@ -56,6 +56,8 @@ function(tern_cuda_isa name)
   set(TERN_ISA_NAMES ${TERN_ISA_NAMES} ${name} PARENT_SCOPE)
   set(TERN_ISA_BUILT_${name} ${TERN_HAVE_CUDA} PARENT_SCOPE)
 endfunction()
+tern_cuda_isa(cuda_sm90a)
+tern_cuda_isa(cuda_sm80)
 tern_cuda_isa(cuda_sm75)
 tern_cuda_isa(cuda_simple)
 

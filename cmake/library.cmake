@@ -2,11 +2,11 @@
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
 list(FILTER sources EXCLUDE REGEX "/src/lab/|/(test|bench|selftest)\\.cpp$|_(test|fuzz)\\.cpp$")
 
-# The runtime of GPUs has two files, of which one is built.
+# What talks to GPUs has a second file for builds without CUDA.
 if(TERN_HAVE_CUDA)
   file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cu)
   list(APPEND sources ${cuda_sources})
-  list(FILTER sources EXCLUDE REGEX "/src/device/cuda_absent\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$")
 else()
   list(FILTER sources EXCLUDE REGEX "/src/device/(cuda|cuda_devices|nvml)\\.cpp$")
 endif()

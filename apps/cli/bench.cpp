@@ -24,7 +24,7 @@ struct BenchArguments {
   std::optional<std::int64_t> m;
   SchemeArguments scheme;
   std::string dtype;
-  std::optional<std::string> math;
+  std::optional<std::string> math, y;
   std::string model;
   bool baselines = false;
   std::string threads;
@@ -79,6 +79,12 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   }
   const bool linear = arguments.op == "linear";
   if (arguments.math && !linear) return only_linear_has("--math", arguments.op);
+  if (arguments.y && !linear) return only_linear_has("--y", arguments.op);
+  if (arguments.y) {
+    const Result<DType> y = parse_dtype(*arguments.y);
+    if (!y.ok()) return y.error();
+    request.y_dtype = *y;
+  }
   if (arguments.baselines && !linear) return only_linear_has("--baselines", arguments.op);
   const Result<LinearMath> math = parse_linear_math(arguments.math.value_or("w2a8"));
   if (!math.ok()) return math.error();
@@ -136,10 +142,13 @@ void print_models(const lab::BenchReport& report) {
   Table problems({"N x K", "X", "THREADS", "MEDIAN", rate_unit(report.records.front()), "LIMIT", "SHARE", ""});
   for (std::size_t column = 2; column < 7; ++column) problems.align(column, Table::Align::right);
   for (const lab::Record& r : report.records) {
-    std::vector<std::string> n;
-    for (const auto& rows : r.problem["n"]) n.push_back(rows.dump());
-    problems.add({fmt::format("{} x {}", fmt::join(n, "+"), r.problem["cols"].dump()),
-                  r.problem["dtype"].get<std::string>(), fmt::format("{}", r.threads), human_seconds(r.median_us / 1e6),
+    std::string shape = "all of them, in turn";
+    if (r.problem.contains("n")) {
+      std::vector<std::string> n;
+      for (const auto& rows : r.problem["n"]) n.push_back(rows.dump());
+      shape = fmt::format("{} x {}", fmt::join(n, "+"), r.problem["cols"].dump());
+    }
+    problems.add({shape, r.problem["dtype"].get<std::string>(), fmt::format("{}", r.threads), human_seconds(r.median_us / 1e6),
                   fmt::format("{:.2f}", rate(r)), fmt::format("{:.2f}", r.limit.value),
                   fmt::format("{:.1f} %", 100 * r.limit.share), bar(r.limit.share)});
   }
@@ -152,8 +161,10 @@ void print_models(const lab::BenchReport& report) {
                 fmt::format("{:.1f} %", 100 * m.share), fmt::format("{:.1f} %", 100 * m.lowest_share)});
   fmt::print("{}\n", models.str());
   const std::string remarks = fmt::format(
-      "MODEL is the sum of the medians, each as often as the model has it. FLOOR is what this machine's {} allows, "
-      "measured in turns with each problem; SHARE compares the two, LOWEST is the worst problem's.",
+      "MODEL is {}. FLOOR is what this machine's {} allows, measured in turns with each problem; SHARE compares the two, "
+      "LOWEST is the worst problem's.",
+      report.machine.id.kind == DeviceKind::cuda ? "all of them as one graph, each after its predecessor"
+                                                 : "the sum of the medians, each as often as the model has it",
       first.limit);
   for (const std::string& line : wrap(remarks, kPageColumns)) fmt::print("{}\n", line);
 }
@@ -233,8 +244,9 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("--dtype", arguments->dtype, "Of the float side (f32; f16, bf16, f64); of linear's x (i8)")
       ->type_name("NAME");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
+  command->add_option("--y", arguments->y, "Of linear: the type of its results (f32; f16, bf16, i32)")->type_name("NAME");
   command->add_option("--model", arguments->model, "All linear layers of a model: bitnet-2b")->type_name("NAME");
-  command->add_flag("--baselines", arguments->baselines, "OpenBLAS and oneDNN beside linear, where installed");
+  command->add_flag("--baselines", arguments->baselines, "OpenBLAS and oneDNN, on a GPU cuBLAS, beside linear, where installed");
   command->add_option("--threads", arguments->threads, "Thread counts, as in 1,2; otherwise all this process may use")
       ->type_name("LIST");
   auto* kernel = command->add_option("--kernel", arguments->kernel, "This kernel; otherwise the one selection picks");
@@ -255,6 +267,7 @@ void add_bench(CLI::App& app, Session& session) {
                           "tern bench ternary_quantize --dtype bf16 --granularity row --threads 1",
                           "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
                           "tern bench linear --model bitnet-2b --threads 1,2",
+                          "tern bench linear --model bitnet-2b --device cuda:0 --dtype bf16 --y bf16 --baselines",
                           "tern bench ternary_quantize --device cuda:0 --scheme absmax --granularity group:128",
                           "tern bench ternary_quantize --device cuda:0 --granularity row --from pinned",
                           "tern bench ternary_dequantize --kernel ternary_dequantize.i2.x86_avx2 --json"});

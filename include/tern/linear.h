@@ -40,13 +40,17 @@ class PackedWeights {
  public:
   PackedWeights() = default;
 
-  // The bytes that pack() needs for codes and scales together.
+  // The bytes that pack() needs for codes and scales together: on a CPU, on the device of a context.
   static TERN_API Result<std::size_t> packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity,
                                                    Format format = Format::i2);
+  static TERN_API Result<std::size_t> packed_bytes(const Context&, std::int64_t n, std::int64_t k,
+                                                   const Granularity& granularity, Format format = Format::i2);
 
-  // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)], and stay so: a fifth less memory for b3.
-  // Scales as ternary_quantize writes them. A code that is no trit is an invalid_quantized_value with its index. Memory
-  // is the context's, or the caller's (64-byte aligned, which must outlive every copy of the handle).
+  // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)]. A CPU keeps b3 as it is, a fifth less memory;
+  // a GPU reads two bits a weight either way. Scales as ternary_quantize writes them. A code that is no trit is an
+  // invalid_quantized_value with its index. Memory is the context's, or the caller's on the same device (64-byte
+  // aligned, 256 on a GPU, which must outlive every copy of the handle). On a GPU codes and scales may lie on the host,
+  // from where they go in pieces, or on the GPU; the call waits until the weights are there.
   static TERN_API Result<PackedWeights> pack(const Context&, const QuantizedTensor&, std::span<std::byte> memory = {});
   static TERN_API Result<PackedWeights> pack(const Context&, const ConstTensorView& codes,
                                              const ConstTensorView& scales, std::int64_t n, std::int64_t k,
@@ -139,7 +143,7 @@ class BitLinear {
   static TERN_API Result<BitLinear> make(const Context&, PackedWeights, const BitLinearOptions& = {});
 
   // y = epilogue(x w). x is [m, k] of x_dtype, y [m, n] of y_dtype. The workspace has at least workspace_bytes() and
-  // may be shared by layers that do not run at the same time.
+  // may be shared by layers that do not run at the same time. On a GPU the call returns before the work is done.
   TERN_API Status forward(const ConstTensorView& x, const TensorView& y, Workspace workspace) const;
   // The same with a workspace allocated for the call.
   TERN_API Status forward(const ConstTensorView& x, const TensorView& y) const;
@@ -149,12 +153,16 @@ class BitLinear {
   [[nodiscard]] const PackedWeights& weights() const { return weights_; }
 
  private:
-  BitLinear(Context context, PackedWeights weights, LinearPlan plan, std::shared_ptr<const std::vector<float>> bias)
+  BitLinear(Context context, PackedWeights weights, LinearPlan plan, std::shared_ptr<const Tensor> bias)
       : context_(std::move(context)), weights_(std::move(weights)), plan_(std::move(plan)), bias_(std::move(bias)) {}
   Context context_;
   PackedWeights weights_;
   LinearPlan plan_;
-  std::shared_ptr<const std::vector<float>> bias_;
+  std::shared_ptr<const Tensor> bias_;  // on the context's device; null: none
 };
+
+// out = w a, the bare sums of one token: w [m, k], a int8 [k], out int32 [m]. For many calls make a LinearPlan.
+TERN_API Status w2a8_gemv(const Context&, const PackedWeights& w, const ConstTensorView& a, const TensorView& out,
+                          std::int64_t m, std::int64_t k, int stream_index = 0);
 
 }  // namespace tern

@@ -4,6 +4,7 @@
 #include "base/errors.h"
 #include "format/format.h"
 #include "memory/workspace.h"
+#include "api/gpu_pack.h"
 #include "ops/linear/packed_weights.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
@@ -15,6 +16,14 @@ namespace {
 
 constexpr std::string_view kPack = "pack";
 
+// What is packed lies on the host, or on the GPU that packs it.
+Status check_place(const Context& context, std::string_view argument, const ConstTensorView& view) {
+  const DeviceId on = context.device().id;
+  if (view.device == on || (on.kind == DeviceKind::cuda && view.device.kind == DeviceKind::cpu)) return {};
+  return error(Code::invalid_argument, kPack, "{} lie on {}, the context is on {}; Tensor::to copies them", argument,
+               name(view.device), name(on));
+}
+
 }  // namespace
 
 Result<std::size_t> PackedWeights::packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity,
@@ -22,17 +31,23 @@ Result<std::size_t> PackedWeights::packed_bytes(std::int64_t n, std::int64_t k, 
   return packed_weights_bytes(n, k, granularity, format);
 }
 
+Result<std::size_t> PackedWeights::packed_bytes(const Context& context, std::int64_t n, std::int64_t k,
+                                                const Granularity& granularity, Format format) {
+  return packed_weights_bytes(n, k, granularity, format, context.device().id.kind);
+}
+
 Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTensorView& codes,
                                           const ConstTensorView& scales, std::int64_t n, std::int64_t k,
                                           const Granularity& granularity, std::span<std::byte> memory, Format format) {
-  if (context.device().id.kind != DeviceKind::cpu)
-    return error(Code::unsupported, kPack, "weights are packed for CPUs, this context is on {}",
-                 name(context.device().id));
-  TERN_ASSIGN(bytes, packed_weights_bytes(n, k, granularity, format));
-  TERN_ASSIGN(rows, as_rows(kPack, "codes", codes, DType::u8, n, row_bytes(format, k)));
+  TERN_ASSIGN(bytes, packed_bytes(context, n, k, granularity, format));
+  const bool on_gpu = context.device().id.kind == DeviceKind::cuda;
+  const std::size_t alignment = packed_alignment(context.device().id.kind);
+  TERN_ASSIGN(rows, as_rows({kPack, codes.device}, "codes", codes, DType::u8, n, row_bytes(format, k)));
   const std::int64_t count = make_ranges(n, k, granularity).total;
-  TERN_RETURN_IF_ERROR(check_dense(kPack, "scales", scales, DType::f32, count));
-  TERN_RETURN_IF_ERROR(check_scales(kPack, "scales", static_cast<const float*>(scales.data), count));
+  TERN_RETURN_IF_ERROR(check_dense({kPack, scales.device}, "scales", scales, DType::f32, count));
+  TERN_RETURN_IF_ERROR(check_place(context, "codes", codes));
+  TERN_RETURN_IF_ERROR(check_place(context, "scales", scales));
+  if (!on_gpu) TERN_RETURN_IF_ERROR(check_scales(kPack, "scales", static_cast<const float*>(scales.data), count));
   Tensor own;
   if (memory.data() == nullptr) {
     TERN_ASSIGN(tensor,
@@ -43,8 +58,8 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
   if (memory.size() < bytes)
     return error(Code::invalid_argument, kPack, "the memory has {} bytes, {} are needed", memory.size(), bytes);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
-  if (begin % kWorkspaceAlignment != 0)
-    return error(Code::invalid_argument, kPack, "the memory is not aligned to {} bytes", kWorkspaceAlignment);
+  if (begin % alignment != 0)
+    return error(Code::invalid_argument, kPack, "the memory is not aligned to {} bytes", alignment);
   const ByteSpan target{begin, begin + bytes};
   TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", target));
   TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", target));
@@ -55,7 +70,9 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                  .k = k,
                                  .granularity = granularity,
                                  .format = format};
-  TERN_ASSIGN(state, pack_weights(weights, context.state().threads, memory.first(bytes)));
+  auto packed = on_gpu ? pack_on_gpu(context, weights, {codes.device, scales.device}, memory.first(bytes))
+                       : pack_weights(weights, context.state().threads, memory.first(bytes));
+  TERN_ASSIGN(state, std::move(packed));
   state.memory = std::move(own);
   return PackedWeights(std::make_shared<const State>(std::move(state)));
 }
@@ -68,16 +85,18 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const Quantize
   return pack(context, q.codes.view(), q.scales.view(), q.rows(), q.k(), q.granularity, memory, q.format);
 }
 
-std::int64_t PackedWeights::n() const { return state_ ? state_->tile.n : 0; }
-std::int64_t PackedWeights::k() const { return state_ ? state_->tile.k : 0; }
+std::int64_t PackedWeights::n() const { return state_ ? state_->n : 0; }
+std::int64_t PackedWeights::k() const { return state_ ? state_->k : 0; }
 const Granularity& PackedWeights::granularity() const {
   static constexpr Granularity kNone;
   return state_ ? state_->granularity : kNone;
 }
-Format PackedWeights::format() const { return state_ ? state_->tile.format : Format::i2; }
+Format PackedWeights::format() const { return state_ ? state_->format : Format::i2; }
 std::size_t PackedWeights::bytes() const { return state_ ? state_->bytes : 0; }
 std::uint64_t PackedWeights::checksum() const { return state_ ? state_->checksum : 0; }
-std::string_view PackedWeights::tile() const { return "tile16"; }
+std::string_view PackedWeights::tile() const {
+  return state_ && state_->device.kind == DeviceKind::cuda ? "tile_mma" : "tile16";
+}
 
 Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights, const BitLinearOptions& options) {
   if (weights.empty())
@@ -99,19 +118,45 @@ Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights,
                        .bias = !options.bias.empty(),
                        .activation = options.activation}};
   TERN_ASSIGN(plan, LinearPlan::select(context, problem, options.preference));
-  auto bias = std::make_shared<const std::vector<float>>(options.bias.begin(), options.bias.end());
+  std::shared_ptr<const Tensor> bias;
+  if (!options.bias.empty()) {
+    TERN_ASSIGN(own, Tensor::allocate(context.memory(), DType::f32, {weights.n()}, "bias"));
+    TERN_RETURN_IF_ERROR(
+        context.copy(own.view(), {options.bias.data(), DType::f32, {weights.n()}}, context.stream()));
+    TERN_RETURN_IF_ERROR(context.stream().synchronize());
+    bias = std::make_shared<const Tensor>(std::move(own));
+  }
   return BitLinear(context, std::move(weights), std::move(plan), std::move(bias));
 }
 
 Status BitLinear::forward(const ConstTensorView& x, const TensorView& y, Workspace workspace) const {
   Linear::Output output{.weights = weights_, .y = y};
-  if (!bias_->empty()) output.bias = {bias_->data(), DType::f32, {weights_.n()}};
+  if (bias_ != nullptr) output.bias = bias_->view();
   return plan_.run(context_.stream(), workspace, {.x = x, .outputs = {&output, 1}});
 }
 
 Status BitLinear::forward(const ConstTensorView& x, const TensorView& y) const {
   TERN_ASSIGN(workspace, allocate_workspace(context_, plan_));
   return forward(x, y, workspace.as<std::byte>());
+}
+
+Status w2a8_gemv(const Context& context, const PackedWeights& w, const ConstTensorView& a, const TensorView& out,
+                 std::int64_t m, std::int64_t k, int stream_index) {
+  constexpr std::string_view kWhere = "w2a8_gemv";
+  if (w.n() != m || w.k() != k)
+    return error(Code::invalid_argument, kWhere, "w is {} x {}, m and k are {} x {}", w.n(), w.k(), m, k);
+  const Where where(kWhere, context.device().id);
+  TERN_RETURN_IF_ERROR(check_dense(where, "a", a, DType::i8, k));
+  TERN_RETURN_IF_ERROR(check_dense(where, "out", out, DType::i32, m));
+  if (stream_index < 0) return error(Code::invalid_argument, kWhere, "there is no stream {}", stream_index);
+  Linear::Problem problem{.m_max = 1, .k = k, .format = w.format()};
+  problem.matrices = {{.n = m, .granularity = w.granularity(), .y_dtype = DType::i32}};
+  TERN_ASSIGN(plan, LinearPlan::select(context, problem));
+  TERN_ASSIGN(workspace, allocate_workspace(context, plan));
+  const DeviceId on = context.device().id;
+  const Linear::Output output{.weights = w, .y = {out.data, DType::i32, {1, m}, on}};
+  return plan.run(context.stream(stream_index), workspace.as<std::byte>(),
+                  {.x = {a.data, DType::i8, {1, k}, on}, .outputs = {&output, 1}});
 }
 
 }  // namespace tern

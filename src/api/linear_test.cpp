@@ -257,5 +257,42 @@ TEST(LinearPlan, RunAllocatesNothing) {
   }
 }
 
+TEST(W2a8Gemv, GivesTheBareSumsOfOneToken) {
+  for (const Granularity& g : {Granularity::row(), Granularity::tensor()})
+    for (const Format format : {Format::i2, Format::b3}) {
+      const Weights w = make_weights(21, 130, g, format);
+      const auto packed = w.pack();
+      ASSERT_TRUE(packed.ok()) << message(packed);
+      std::vector<std::int8_t> a(130);
+      std::vector<std::int32_t> out(21, 7), want(21);
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::int8_t>(i * 37);
+      for (std::size_t i = 0; i < out.size() * a.size(); ++i) want[i / 130] += a[i % 130] * w.trits[i];
+      const Status status = w2a8_gemv(open(), *packed, {a.data(), DType::i8, {130}},
+                                      TensorView(out.data(), DType::i32, {21}), 21, 130);
+      ASSERT_TRUE(status.ok()) << message(status);
+      EXPECT_EQ(out, want);
+    }
+}
+
+TEST(W2a8Gemv, RefusesWhatDoesNotFit) {
+  const Weights w = make_weights(21, 130);
+  const auto packed = w.pack();
+  ASSERT_TRUE(packed.ok());
+  std::vector<std::int8_t> a(130);
+  std::vector<std::int32_t> out(21);
+  const ConstTensorView from(a.data(), DType::i8, {130});
+  const TensorView to(out.data(), DType::i32, {21});
+  const auto says = [&](std::string_view part, const PackedWeights& weights, const ConstTensorView& x, const TensorView& y,
+                        std::int64_t m, int stream = 0) {
+    const std::string text = message(w2a8_gemv(open(), weights, x, y, m, 130, stream));
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says("w is 21 x 130, m and k are 20 x 130", *packed, from, to, 20);
+  says("w is 0 x 0", {}, from, to, 21);
+  says("a ", *packed, {a.data(), DType::i8, {129}}, to, 21);
+  says("out ", *packed, from, {out.data(), DType::f32, {21}}, 21);
+  says("there is no stream -1", *packed, from, to, 21, -1);
+}
+
 }  // namespace
 }  // namespace tern::test

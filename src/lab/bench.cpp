@@ -129,8 +129,13 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
       record.notes.push_back(fmt::format("no baseline {}: {}", baseline.name, run.error().message));
       continue;
     }
+    TimedRuns baseline_clock = wall_clock(*run);
+    if (limits.gpu) {
+      TERN_ASSIGN(events, gpu_clock(context, {.kernel = baseline.name, .run = *run, .launches = subject.launches}));
+      baseline_clock = std::move(events);
+    }
     TERN_ASSIGN(timed, sample(
-                           wall_clock(*std::move(run)), [] { return 1.0; }, sampling));
+                           baseline_clock, [] { return 1.0; }, sampling));
     const double median_us = summarize(timed, 1).median_s * 1e6;
     record.baselines.push_back({baseline.name, median_us, median_us / record.median_us});
   }
@@ -182,6 +187,57 @@ ModelSummary summarize_model(const ModelCase& model, const std::vector<Record>& 
   sum.tokens_per_s = static_cast<double>(model.m) * 1e6 / total_us;
   sum.floor_tokens_per_s = static_cast<double>(model.m) * 1e6 / floor_us;
   sum.share = floor_us / total_us;
+  return sum;
+}
+
+// All runs of a model, one behind the other, as one run: problem after problem, layer after layer.
+OpCase chain_of(const ModelCase& model, const std::vector<OpCase>& cases) {
+  using Run = std::function<Status(std::int64_t turn)>;
+  const auto chain = [model](const std::vector<Run>& runs) -> Run {
+    return [model, runs](std::int64_t turn) -> Status {
+      const std::int64_t layers = model.problems.front().times;
+      for (std::int64_t layer = 0; layer < layers; ++layer)
+        for (const Run& run : runs) TERN_RETURN_IF_ERROR(run(turn * layers + layer));
+      return {};
+    };
+  };
+  OpCase all{.problem = {{"model", model.name}, {"m", model.m}, {"dtype", name(model.x_dtype)}}};
+  all.limit = cases.front().limit;
+  all.operations = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    all.bytes += cases[i].bytes * model.problems[i].times;
+    *all.operations += cases[i].operations.value_or(0) * static_cast<double>(model.problems[i].times);
+    all.notes.insert(all.notes.end(), cases[i].notes.begin(), cases[i].notes.end());
+  }
+  const std::int64_t launches = model.problems.front().times * static_cast<std::int64_t>(cases.size());
+  all.ready = [cases, chain, launches](const Context& context, const Preference& preference) -> Result<Subject> {
+    std::vector<Run> runs;
+    std::string kernel;
+    for (const OpCase& one : cases) {
+      TERN_ASSIGN(subject, one.ready(context, preference));
+      kernel = subject.kernel;
+      runs.push_back(subject.run);
+    }
+    return Subject{.kernel = kernel, .run = chain(runs), .launches = launches};
+  };
+  for (std::size_t j = 0; j < cases.front().baselines.size(); ++j)
+    all.baselines.push_back({cases.front().baselines[j].name, [cases, chain, j](int threads) -> Result<Run> {
+                               std::vector<Run> runs;
+                               for (const OpCase& one : cases) {
+                                 TERN_ASSIGN(run, one.baselines[j].make(threads));
+                                 runs.push_back(run);
+                               }
+                               return chain(runs);
+                             }});
+  return all;
+}
+
+// What a model takes on a GPU is measured as a whole: its last record.
+ModelSummary with_chain(ModelSummary sum, const Record& chain) {
+  sum.milliseconds = chain.median_us / 1e3;
+  sum.tokens_per_s = static_cast<double>(sum.m) * 1e6 / chain.median_us;
+  sum.share = chain.limit.share;
+  sum.floor_tokens_per_s = sum.share > 0 ? sum.tokens_per_s / sum.share : 0;
   return sum;
 }
 
@@ -237,13 +293,21 @@ Result<BenchReport> bench(const BenchRequest& request, const BenchProgress& prog
     for (const ModelCase& model : models)
       for (const Context& context : contexts) {
         std::vector<Record> records;
+        std::vector<OpCase> cases;
         for (const ModelProblem& problem : model.problems) {
           tell("making random weights");
           TERN_ASSIGN(op_case, bench_linear_problem(request, *widest, problem.problem));
           TERN_RETURN_IF_ERROR(
               measure_case(request, op_case, {preferences.front()}, {context}, limits, progress, records));
+          if (limits.gpu) cases.push_back(std::move(op_case));
         }
-        report.models.push_back(summarize_model(model, records, context.threads()));
+        ModelSummary sum = summarize_model(model, records, context.threads());
+        if (limits.gpu) {
+          TERN_RETURN_IF_ERROR(measure_case(request, chain_of(model, cases), {preferences.front()}, {context}, limits,
+                                            progress, records));
+          sum = with_chain(std::move(sum), records.back());
+        }
+        report.models.push_back(std::move(sum));
         report.records.insert(report.records.end(), records.begin(), records.end());
       }
   }

@@ -34,6 +34,7 @@ struct BenchRequest {
   Granularity granularity;
   std::optional<Format> format;  // empty: default_format(scheme)
   std::optional<DType> dtype;    // of the float side; of linear's x, where it is i8 unless said
+  DType y_dtype = DType::f32;    // of linear's results
   LinearMath math = LinearMath::w2a8;
   std::string model;                        // linear only: all layers of this model instead of one shape
   bool baselines = false;                   // linear only: other libraries beside the kernel, where they are installed
@@ -53,6 +54,7 @@ struct BenchRequest {
 struct Subject {
   std::string kernel;
   std::function<Status(std::int64_t turn)> run;  // on a GPU: puts it on the context's stream
+  std::int64_t launches = 1;                     // of one run, about
 };
 
 // Another library doing the same work. make() answers why it cannot, or the run.

@@ -120,7 +120,7 @@ Result<TimedRuns> gpu_clock(const Context& context, const Subject& subject) {
   return TimedRuns([state](std::int64_t runs) -> Result<double> {
     TERN_ON_GPU(state->context.device().id.index);
     cuda::Stream* stream = stream_of(state->context);
-    const std::int64_t nodes = std::min(runs, kMaxNodes), replays = ceil_div(runs, nodes);
+    const std::int64_t nodes = std::clamp<std::int64_t>(kMaxNodes / state->subject.launches, 1, runs), replays = ceil_div(runs, nodes);
     cuda::Graph*& graph = state->graphs[nodes];
     if (graph == nullptr) {
       TERN_ASSIGN(captured, cuda::capture(stream, [&]() -> Status {

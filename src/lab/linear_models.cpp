@@ -16,7 +16,7 @@ Linear::Problem problem(const BenchRequest& request, DType x, std::int64_t k, st
 }
 
 ModelCase bitnet_2b(const BenchRequest& request, DType x) {
-  const auto one = [](std::int64_t n) { return Linear::Matrix{.n = n}; };
+  const auto one = [&](std::int64_t n) { return Linear::Matrix{.n = n, .y_dtype = request.y_dtype}; };
   Linear::Matrix gate = one(6912);
   gate.activation = Activation::squared_relu;
   constexpr std::int64_t kLayers = 30;

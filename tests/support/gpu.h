@@ -10,6 +10,7 @@
 
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/kernel.h"
+#include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
@@ -133,6 +134,89 @@ Status staged(const activation_quantize::Params& p, Run run) {
   return status;
 }
 
+// Weights as a GPU reads them, made trit by trit from those of a CPU.
+class WeightsOnGpu {
+ public:
+  explicit WeightsOnGpu(const PackedWeights::State& w)
+      : tiles_(tiles_of(w)),
+        codes_(tiles_.data(), static_cast<std::int64_t>(tiles_.size())),
+        scales_(w.scales, PackedScales::of(w.n, w.k, w.granularity).count * 4, 4),
+        state_{.n = w.n, .k = w.k, .format = w.format, .granularity = w.granularity, .device = gpu()->device().id} {
+    state_.codes = codes_.as<std::uint8_t>();
+    state_.scales = scales_.as<float>();
+    state_.scale_stride = w.scale_stride;
+  }
+  [[nodiscard]] const PackedWeights::State* state() const { return &state_; }
+  void expect_unchanged() {
+    codes_.expect_unchanged();
+    scales_.expect_unchanged();
+  }
+
+ private:
+  // On an address that a GPU's allocation would have.
+  static std::vector<std::uint8_t> tiles_of(const PackedWeights::State& w) {
+    const TileMma tile = TileMma::of(w.n, w.k);
+    std::vector<std::uint8_t> tiles(static_cast<std::size_t>(tile.bytes()));
+    for (std::int64_t n = 0; n < w.n; ++n)
+      for (std::int64_t k = 0; k < w.k; ++k) {
+        const TileMma::Place at = tile.place(n, k);
+        tiles[static_cast<std::size_t>(at.byte)] |= static_cast<std::uint8_t>((w.tile.trit(w.codes, n, k) & 3) << at.bit);
+      }
+    return tiles;
+  }
+  std::vector<std::uint8_t> tiles_;
+  OnGpu codes_, scales_;
+  PackedWeights::State state_;
+};
+
+template <class Run>
+Status staged(const linear::Params& p, Run run) {
+  OnGpu x(p.x, reach(p.m, p.k, p.x_stride, static_cast<std::int64_t>(size_of(p.x_dtype))), size_of(p.x_dtype));
+  OnGpu x_scales(p.x_scales, p.x_scales == nullptr ? 0 : p.m * 4, 4);
+  linear::Params there = p;
+  there.x = x.as<void>();
+  if (p.x_scales != nullptr) there.x_scales = x_scales.as<float>();
+  std::deque<WeightsOnGpu> weights;
+  std::deque<OnGpu> y, bias, residual;
+  for (std::size_t i = 0; i < p.count; ++i) {
+    const linear::Matrix& from = p.matrices[i];
+    const std::size_t size = size_of(from.spec.y_dtype);
+    const auto bytes = [&](std::int64_t stride) { return reach(p.m, from.spec.n, stride, static_cast<std::int64_t>(size)); };
+    weights.emplace_back(*from.weights);
+    y.emplace_back(from.y, bytes(from.y_stride), size);
+    bias.emplace_back(from.bias, from.bias == nullptr ? 0 : from.spec.n * 4, 4);
+    residual.emplace_back(from.residual, from.residual == nullptr ? 0 : bytes(from.residual_stride), size);
+    linear::Matrix& to = there.matrices[i];
+    to.weights = weights.back().state();
+    to.y = y.back().as<std::byte>();
+    if (from.bias != nullptr) to.bias = bias.back().as<float>();
+    if (from.residual != nullptr)
+      to.residual = from.residual == from.y ? to.y : residual.back().as<const std::byte>();
+  }
+  Status status = run(there);
+  x.expect_unchanged();
+  for (std::size_t i = 0; i < p.count; ++i) {
+    weights[i].expect_unchanged();
+    y[i].bring(p.matrices[i].y);
+  }
+  return status;
+}
+
+template <class Params>
+const auto& problem_of(const Params& p) {
+  return p.problem;
+}
+inline Linear::Problem problem_of(const linear::Params& p) {
+  Linear::Problem problem{.m_max = p.m,
+                          .k = p.k,
+                          .x_dtype = p.x_dtype,
+                          .math = p.math,
+                          .non_finite = p.non_finite,
+                          .format = p.format};
+  for (std::size_t i = 0; i < p.count; ++i) problem.matrices.push_back(p.matrices[i].spec);
+  return problem;
+}
+
 // An entry that does all this around the entry of a CUDA kernel.
 template <class Op>
 KernelEntry through_gpu(const Kernel& kernel) {
@@ -143,11 +227,12 @@ KernelEntry through_gpu(const Kernel& kernel) {
             const auto& host = *static_cast<const Params*>(params);
             return staged(host, [&](const Params& there) -> Status {
               detail::Gpu& device = *gpu()->state().gpu;
-              const std::size_t bytes = of.entry.workspace_bytes(of.entry.table, &there.problem, 1);
+              const auto& problem = problem_of(there);
+              const std::size_t bytes = of.entry.workspace_bytes(of.entry.table, &problem, 1);
               const std::vector<std::uint8_t> poison(bytes + 256, 0xEE);  // from an aligned address on
               const auto skip = (256 - reinterpret_cast<std::uintptr_t>(poison.data()) % 256) % 256;
               OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
-              auto run = device.start(0, of.info.op, there.problem.k);
+              auto run = device.start(0, of.info.op, problem.k);
               if (!run.ok()) return std::move(run).error();
               Status launched = of.entry.run(
                   of.entry.table, &there, {gpu()->state().threads, {workspace.as<std::byte>(), bytes}, &run->launch});
@@ -160,6 +245,7 @@ KernelEntry through_gpu(const Kernel& kernel) {
 inline KernelEntry through_gpu(const Kernel& kernel) {
   if (kernel.info.op == "ternary_quantize") return through_gpu<TernaryQuantize>(kernel);
   if (kernel.info.op == "ternary_dequantize") return through_gpu<TernaryDequantize>(kernel);
+  if (kernel.info.op == "linear") return through_gpu<Linear>(kernel);
   return through_gpu<ActivationQuantize>(kernel);
 }
 

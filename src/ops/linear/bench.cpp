@@ -1,11 +1,14 @@
 // linear for the bench: few tokens wait for the weights, so their limit is the streaming read; many for arithmetic.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/errors.h"
 #include "format/format.h"
 #include "lab/bench_ops.h"
 #include "lab/blas_baselines.h"
+#include "lab/cublas_baselines.h"
 #include "lab/linear_models.h"
 #include "lab/plan_subject.h"
 #include "lab/rotation.h"
@@ -22,9 +25,8 @@ constexpr std::int64_t kComputeBound = 8;  // tokens from which on arithmetic is
 
 // Activations and outputs, and copies of the weights to walk over.
 struct Buffers {
-  std::vector<std::byte> x;
-  std::vector<float> x_scales;
-  std::vector<std::vector<std::byte>> y;
+  Tensor x, x_scales;
+  std::vector<Tensor> y;
   Rotation memory;
   std::vector<std::vector<Linear::Output>> outputs;  // of each copy
 };
@@ -58,6 +60,23 @@ nlohmann::ordered_json problem_json(const Linear::Problem& p) {
           {"y", name(p.matrices.front().y_dtype)}};
 }
 
+// Random activations, on the device of the context.
+Result<Tensor> random_x(const Context& context, Random& random, DType dtype, std::int64_t m, std::int64_t k) {
+  TERN_ASSIGN(host, Tensor::allocate(host_memory(), dtype, {m, k}, "bench"));
+  for (std::int64_t i = 0; i < m * k; ++i) {
+    const float v = random.gaussian();
+    const auto q = static_cast<std::int8_t>(static_cast<int>(random.below(255)) - 127);
+    const auto bf16 = static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, v) >> 16);
+    const auto f16 = static_cast<std::uint16_t>(0x3000 + random.below(0x800));  // positive halves between 1/8 and 1/2
+    std::byte* at = host.as<std::byte>().data() + i * static_cast<std::int64_t>(size_of(dtype));
+    if (dtype == DType::i8) std::memcpy(at, &q, 1);
+    if (dtype == DType::f32) std::memcpy(at, &v, 4);
+    if (dtype == DType::bf16) std::memcpy(at, &bf16, 2);
+    if (dtype == DType::f16) std::memcpy(at, &f16, 2);
+  }
+  return host.to(context);
+}
+
 }  // namespace
 
 Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& context, const Linear::Problem& p) {
@@ -70,13 +89,14 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
   double products = 0;
   op_case.bytes = p.m_max * p.k * static_cast<std::int64_t>(size_of(p.x_dtype));
   for (const Linear::Matrix& matrix : p.matrices) {
-    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(matrix.n, p.k, matrix.granularity, p.format));
+    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(context, matrix.n, p.k, matrix.granularity, p.format));
     part_bytes.push_back(bytes);
     const std::int64_t scales = make_ranges(matrix.n, p.k, matrix.granularity).total;
     op_case.bytes += matrix.n * row_bytes(p.format, p.k) + 4 * scales +
                      p.m_max * matrix.n * static_cast<std::int64_t>(size_of(matrix.y_dtype));
     products += static_cast<double>(p.m_max) * static_cast<double>(matrix.n) * static_cast<double>(p.k);
-    buffers->y.emplace_back(static_cast<std::size_t>(p.m_max * matrix.n) * size_of(matrix.y_dtype));
+    TERN_ASSIGN(y, Tensor::allocate(context.memory(), matrix.y_dtype, {p.m_max, matrix.n}, "bench"));
+    buffers->y.push_back(std::move(y));
   }
   TERN_ASSIGN(memory, Rotation::make(request, context, part_bytes));
   buffers->memory = std::move(memory);
@@ -93,27 +113,20 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
                                                {static_cast<std::byte*>(buffers->memory.part(i, copy)), part_bytes[i]},
                                                p.format));
       buffers->outputs[static_cast<std::size_t>(copy)].push_back(
-          {.weights = weights, .y = {buffers->y[i].data(), matrix.y_dtype, {p.m_max, matrix.n}}});
+          {.weights = weights, .y = buffers->y[i].view()});
     }
   }
-  buffers->x.resize(static_cast<std::size_t>(p.m_max * p.k) * size_of(p.x_dtype));
-  for (std::int64_t i = 0; i < p.m_max * p.k; ++i) {
-    const float v = random.gaussian();
-    const auto q = static_cast<std::int8_t>(static_cast<int>(random.below(255)) - 127);
-    const auto bf16 = static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, v) >> 16);
-    const auto f16 = static_cast<std::uint16_t>(0x3000 + random.below(0x800));  // positive halves between 1/8 and 1/2
-    std::byte* at = buffers->x.data() + i * static_cast<std::int64_t>(size_of(p.x_dtype));
-    if (p.x_dtype == DType::i8) std::memcpy(at, &q, 1);
-    if (p.x_dtype == DType::f32) std::memcpy(at, &v, 4);
-    if (p.x_dtype == DType::bf16) std::memcpy(at, &bf16, 2);
-    if (p.x_dtype == DType::f16) std::memcpy(at, &f16, 2);
-  }
-  buffers->x_scales.assign(static_cast<std::size_t>(p.m_max), 50.0F);
+  TERN_ASSIGN(x, random_x(context, random, p.x_dtype, p.m_max, p.k));
+  buffers->x = std::move(x);
+  TERN_ASSIGN(x_scales, Tensor::allocate(host_memory(), DType::f32, {p.m_max}, "bench"));
+  std::ranges::fill(x_scales.as<float>(), 50.0F);
+  TERN_ASSIGN(scales_there, x_scales.to(context));
+  buffers->x_scales = std::move(scales_there);
 
   std::vector<Linear::Args> args;
   for (const auto& outputs : buffers->outputs) {
-    args.push_back({.x = {buffers->x.data(), p.x_dtype, {p.m_max, p.k}}, .outputs = outputs});
-    if (p.x_dtype == DType::i8) args.back().x_scales = {buffers->x_scales.data(), DType::f32, {p.m_max}};
+    args.push_back({.x = std::as_const(buffers->x).view(), .outputs = outputs});
+    if (p.x_dtype == DType::i8) args.back().x_scales = std::as_const(buffers->x_scales).view();
   }
   op_case.operations = 2 * products;
   op_case.limit = p.m_max < kComputeBound          ? Limit::streaming_read
@@ -123,7 +136,9 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
   op_case.ready = [buffers, p, args](const Context& on, const Preference& preference) {
     return plan_subject<Linear>(on, p, preference, args, buffers);
   };
-  if (request.baselines) op_case.baselines = blas_baselines(request, context, p);
+  if (request.baselines)
+    op_case.baselines = context.device().id.kind == DeviceKind::cuda ? cublas_baselines(request, context, p)
+                                                                     : blas_baselines(request, context, p);
   return op_case;
 }
 
@@ -133,7 +148,9 @@ Result<OpCase> bench_linear(const BenchRequest& request, const Context& context)
                     .x_dtype = request.dtype.value_or(request.math == LinearMath::w2a8 ? DType::i8 : DType::f32),
                     .math = request.math,
                     .format = request.format.value_or(Format::i2)};
-  p.matrices = {{.n = request.rows == 0 ? kDefaultN : request.rows, .granularity = request.granularity}};
+  p.matrices = {{.n = request.rows == 0 ? kDefaultN : request.rows,
+                 .granularity = request.granularity,
+                 .y_dtype = request.y_dtype}};
   if (p.m_max < 1) return error(Code::invalid_argument, request.op, "{} tokens leave nothing to measure", p.m_max);
   return bench_linear_problem(request, context, p);
 }

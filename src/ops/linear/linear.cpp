@@ -69,34 +69,38 @@ Status check_matrix(const Linear::Problem& p, std::size_t i) {
   return {};
 }
 
-Result<linear::Matrix> bind_matrix(const Linear::Problem& p, const Linear::Args& args, std::size_t i, std::int64_t m) {
+Result<linear::Matrix> bind_matrix(const Where& where, const Linear::Problem& p, const Linear::Args& args, std::size_t i,
+                                   std::int64_t m) {
   const Linear::Matrix& spec = p.matrices[i];
   const Linear::Output& out = args.outputs[i];
   const std::string_view y_name = argument(p, kY, i), w_name = argument(p, kWeights, i);
   const PackedWeights::State* w = out.weights.state();
   if (w == nullptr)
     return error(Code::invalid_argument, Op::kName, "{} are empty; PackedWeights::pack makes them", w_name);
-  if (w->tile.n != spec.n || w->tile.k != p.k)
-    return error(Code::invalid_argument, Op::kName, "{} are {} x {}, the problem says {} x {}", w_name, w->tile.n,
-                 w->tile.k, spec.n, p.k);
-  if (w->tile.format != p.format)
-    return error(Code::invalid_argument, Op::kName, "{} are {}, the problem says {}", w_name, name(w->tile.format),
+  if (w->device != where.device)
+    return error(Code::invalid_argument, Op::kName, "{} were packed for {}, this plan runs on {}", w_name,
+                 name(w->device), name(where.device));
+  if (w->n != spec.n || w->k != p.k)
+    return error(Code::invalid_argument, Op::kName, "{} are {} x {}, the problem says {} x {}", w_name, w->n, w->k,
+                 spec.n, p.k);
+  if (w->format != p.format)
+    return error(Code::invalid_argument, Op::kName, "{} are {}, the problem says {}", w_name, name(w->format),
                  name(p.format));
   if (w->granularity != spec.granularity)
     return error(Code::invalid_argument, Op::kName, "{} have scales by {}, the problem says {}", w_name,
                  name(w->granularity), name(spec.granularity));
   linear::Matrix matrix{.spec = spec, .weights = w};
-  TERN_ASSIGN(y, as_rows(Op::kName, y_name, out.y, spec.y_dtype, m, spec.n));
+  TERN_ASSIGN(y, as_rows(where, y_name, out.y, spec.y_dtype, m, spec.n));
   matrix.y = static_cast<std::byte*>(out.y.data);
   matrix.y_stride = y.stride;
   if (spec.bias) {
-    TERN_RETURN_IF_ERROR(check_dense(Op::kName, argument(p, kBias, i), out.bias, DType::f32, spec.n));
+    TERN_RETURN_IF_ERROR(check_dense(where, argument(p, kBias, i), out.bias, DType::f32, spec.n));
     TERN_RETURN_IF_ERROR(check_apart(Op::kName, argument(p, kBias, i), bytes_of(out.bias), y_name, bytes_of(out.y)));
     matrix.bias = static_cast<const float*>(out.bias.data);
   }
   if (spec.residual) {
     const std::string_view r_name = argument(p, kResidual, i);
-    TERN_ASSIGN(residual, as_rows(Op::kName, r_name, out.residual, spec.y_dtype, m, spec.n));
+    TERN_ASSIGN(residual, as_rows(where, r_name, out.residual, spec.y_dtype, m, spec.n));
     matrix.residual = static_cast<const std::byte*>(out.residual.data);
     matrix.residual_stride = residual.stride;
     const bool in_place = matrix.residual == matrix.y && (residual.stride == y.stride || m == 1);
@@ -184,7 +188,7 @@ Result<Params> Op::bind(const Linear::Problem& p, const Linear::Args& args, Devi
   }
   params.count = p.matrices.size();
   for (std::size_t i = 0; i < params.count; ++i) {
-    TERN_ASSIGN(matrix, bind_matrix(p, args, i, params.m));
+    TERN_ASSIGN(matrix, bind_matrix(where, p, args, i, params.m));
     params.matrices[i] = matrix;
   }
   TERN_RETURN_IF_ERROR(check_outputs_apart(p, args));

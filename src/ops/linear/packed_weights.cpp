@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::string_view kWhere = "pack";
 
-std::int64_t scale_count(const Tile16& tile, const Granularity& granularity, std::int64_t stride) {
-  return granularity.kind == Granularity::Kind::tensor ? 1 : std::max<std::int64_t>(tile.segments, 1) * stride;
-}
-std::int64_t scale_stride_of(const Tile16& tile) { return static_cast<std::int64_t>(round_up(tile.n, 16)); }
-
 class Packer {
  public:
   Packer(const CanonicalWeights& weights, const Tile16& tile, std::uint8_t* out)
@@ -80,6 +75,8 @@ class Packer {
   std::uint8_t* out_;
 };
 
+}  // namespace
+
 Error invalid_code_error(const CanonicalWeights& w) {
   for (std::int64_t n = 0; n < w.n; ++n) {
     const std::int64_t column = first_invalid_code(w.format, Scheme::absmean, w.codes + n * w.stride_bytes, w.k);
@@ -91,10 +88,30 @@ Error invalid_code_error(const CanonicalWeights& w) {
   return error(Code::internal, kWhere, "codes were refused that are all trits");
 }
 
-}  // namespace
+std::uint64_t checksum_of(const CanonicalWeights& w) {
+  const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
+  return checksum_rows({w.codes, w.n, row_bytes(w.format, w.k), w.stride_bytes},
+                       {reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
+}
 
-Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity,
-                                         Format format) {
+PackedScales PackedScales::of(std::int64_t n, std::int64_t k, const Granularity& granularity) {
+  const auto stride = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(n), 16));
+  if (granularity.kind == Granularity::Kind::tensor) return {stride, 1};
+  return {stride, std::max<std::int64_t>(make_ranges(1, k, granularity).total, 1) * stride};
+}
+
+void PackedScales::arrange(const CanonicalWeights& w, float* scales) const {
+  const auto copy_scale = [&w](std::int64_t i, float* to) { std::memcpy(to, w.scales + i, sizeof *to); };  // unaligned
+  std::fill_n(scales, count, 1.0F);
+  if (w.n == 0 || w.k == 0) return;
+  if (w.granularity.kind == Granularity::Kind::tensor) return copy_scale(0, scales);
+  const std::int64_t per_row = count / stride;
+  for (std::int64_t n = 0; n < w.n; ++n)
+    for (std::int64_t s = 0; s < per_row; ++s) copy_scale(n * per_row + s, scales + s * stride + n);
+}
+
+Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format,
+                                         DeviceKind device) {
   if (format != Format::i2 && format != Format::b3)
     return error(Code::unsupported, kWhere, "{} codes are not packed trits; quantize to i2 or b3", name(format));
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, granularity));
@@ -104,23 +121,30 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   };
   const std::int64_t limit = std::int64_t{1} << 56;
   if (n > limit || k > limit) return too_large();
+  const bool on_gpu = device == DeviceKind::cuda;
   const Tile16 tile = Tile16::of(n, k, granularity, format);
-  const auto codes = checked_mul(tile.tiles, tile.tile_bytes());
+  const TileMma mma = TileMma::of(n, k);
+  const auto codes = on_gpu ? checked_mul(mma.row_tiles, mma.column_tiles * TileMma::kBytes)
+                            : checked_mul(tile.tiles, tile.tile_bytes());
   // Before the scales, of which there are a quarter as many at most: their product cannot overflow then.
   if (!codes || *codes > limit) return too_large();
-  const auto scales = checked_mul(scale_count(tile, granularity, scale_stride_of(tile)), std::int64_t{sizeof(float)});
+  const auto scales = checked_mul(PackedScales::of(n, k, granularity).count, std::int64_t{sizeof(float)});
   if (!scales || *scales > limit) return too_large();
-  return round_up(static_cast<std::size_t>(*codes), kWorkspaceAlignment) + static_cast<std::size_t>(*scales);
+  return round_up(static_cast<std::size_t>(*codes), packed_alignment(device)) + static_cast<std::size_t>(*scales);
 }
 
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threads& threads,
                                           std::span<std::byte> memory) {
   const Tile16 tile = Tile16::of(w.n, w.k, w.granularity, w.format);
+  const PackedScales packed_scales = PackedScales::of(w.n, w.k, w.granularity);
   PackedWeights::State state;
-  state.tile = tile;
+  state.n = w.n;
+  state.k = w.k;
+  state.format = w.format;
   state.granularity = w.granularity;
+  state.tile = tile;
   state.bytes = memory.size();
-  state.scale_stride = scale_stride_of(tile);
+  state.scale_stride = packed_scales.stride;
   WorkspaceLedger ledger(memory.data());
   auto* codes = ledger.book<std::uint8_t>(static_cast<std::size_t>(tile.bytes()));
   auto* scales = ledger.book<float>(0);
@@ -135,20 +159,10 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threa
   });
   if (bad) return invalid_code_error(w);
 
-  const auto copy_scale = [&w](std::int64_t i, float* to) { std::memcpy(to, w.scales + i, sizeof *to); };  // unaligned
-  const std::int64_t per_row = std::max<std::int64_t>(tile.segments, 1);
-  std::fill_n(scales, scale_count(tile, w.granularity, state.scale_stride), 1.0F);
-  if (w.granularity.kind == Granularity::Kind::tensor) {
-    if (w.n > 0 && w.k > 0) copy_scale(0, scales);
-  } else if (w.k > 0) {
-    for (std::int64_t n = 0; n < w.n; ++n)
-      for (std::int64_t s = 0; s < per_row; ++s) copy_scale(n * per_row + s, scales + s * state.scale_stride + n);
-  }
+  packed_scales.arrange(w, scales);
   state.codes = codes;
   state.scales = scales;
-  const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
-  state.checksum = checksum_rows({w.codes, w.n, row_bytes(w.format, w.k), w.stride_bytes},
-                                 {reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
+  state.checksum = checksum_of(w);
   return state;
 }
 

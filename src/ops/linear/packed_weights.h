@@ -3,14 +3,19 @@
 
 #include "device/threads.h"
 #include "format/tile16.h"
+#include "format/tile_mma.h"
 #include "tern/linear.h"
 
 namespace tern {
 
 struct PackedWeights::State {
-  Tile16 tile;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  Format format = Format::i2;
   Granularity granularity;
-  const std::uint8_t* codes = nullptr;  // tile.bytes()
+  DeviceId device = {};
+  Tile16 tile;                          // the order of the codes on a CPU; on a GPU they are a TileMma
+  const std::uint8_t* codes = nullptr;  // of the device
   // One scale for a tensor; else [segments][scale_stride], so that neighbouring rows lie side by side
   const float* scales = nullptr;
   std::int64_t scale_stride = 0;
@@ -30,10 +35,24 @@ struct CanonicalWeights {
   Format format = Format::i2;
 };
 
-Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format);
+Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format,
+                                         DeviceKind device = DeviceKind::cpu);
+constexpr std::size_t packed_alignment(DeviceKind device) { return device == DeviceKind::cpu ? 64 : 256; }
 
 // Fills state.codes and state.scales, which lie in `memory`; each thread touches first what it would read.
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const Threads& threads,
                                           std::span<std::byte> memory);
+
+// The error of the first code that is no trit; there must be one.
+Error invalid_code_error(const CanonicalWeights& weights);
+std::uint64_t checksum_of(const CanonicalWeights& weights);
+
+// Scales as kernels read them, [segments][stride]; those of rows that are not there are 1.
+struct PackedScales {
+  std::int64_t stride = 0;
+  std::int64_t count = 0;
+  static PackedScales of(std::int64_t n, std::int64_t k, const Granularity& granularity);
+  void arrange(const CanonicalWeights& weights, float* scales) const;
+};
 
 }  // namespace tern

@@ -1,0 +1,99 @@
+// Precisions as a user asks for them.
+#include "tern/precision.h"
+
+#include <cmath>
+
+#include "plan/context_state.h"
+#include "tests/support/linear_weights.h"
+
+namespace tern::test {
+namespace {
+
+QuantizedTensor weights(const Context& context, std::int64_t n, std::int64_t k) {
+  Tensor w = *Tensor::allocate(host_memory(), DType::f32, {n, k});
+  lab::Random random(3);
+  for (float& v : w.as<float>()) v = random.gaussian();
+  return *quantize(context, std::as_const(w).view(), {.granularity = Granularity::group(64)});
+}
+std::vector<float> tokens(std::int64_t count) {
+  lab::Random random(4);
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (float& v : x) v = random.gaussian();
+  return x;
+}
+
+TEST(Precisions, AreResolvedForTheDeviceAndSayWhy) {
+  const Context cpu = open();
+  const auto automatic = resolve_precision(cpu);
+  ASSERT_TRUE(automatic.ok());
+  EXPECT_EQ(automatic->used, DType::f32);
+  EXPECT_EQ(automatic->because, "cpu computes in f32");
+  EXPECT_FALSE(automatic->fell_back);
+  EXPECT_EQ(resolve_precision(cpu, Precision::bf16)->used, DType::bf16);
+  EXPECT_EQ(resolve_precision(cpu, Precision::f16, true)->used, DType::f16);
+  EXPECT_EQ(*parse_precision("auto"), Precision::automatic);
+  EXPECT_EQ(name(Precision::bf16), "bf16");
+  EXPECT_FALSE(parse_precision("f8").ok());
+}
+
+TEST(Precisions, NarrowerOnesLoseMore) {
+  const Context context = open();
+  const QuantizedTensor w = weights(context, 70, 300);
+  std::vector<float> x = tokens(5 * 300);
+  const auto compared = benchmark_precision_modes(context, w, rows(x, 300));
+  ASSERT_TRUE(compared.ok()) << message(compared);
+  ASSERT_EQ(compared->modes.size(), 3U);
+  const auto& [f32, f16, bf16] = std::tie(compared->modes[0], compared->modes[1], compared->modes[2]);
+  EXPECT_EQ(f32.choice.used, DType::f32);
+  EXPECT_EQ(bf16.choice.used, DType::bf16);
+  EXPECT_GT(*f32.sqnr_db, 110);
+  EXPECT_GT(*f16.sqnr_db, 60);
+  EXPECT_GT(*f32.sqnr_db, *f16.sqnr_db);
+  EXPECT_GT(*f16.sqnr_db, *bf16.sqnr_db);
+  EXPECT_GT(*bf16.sqnr_db, 40);
+  EXPECT_GT(bf16.max_error, f32.max_error);
+  EXPECT_GT(*bf16.cosine, 0.9999);
+  for (const PrecisionReport& mode : compared->modes) {
+    EXPECT_GT(mode.microseconds, 0);
+    EXPECT_EQ(mode.kernel.rfind("linear.i2.", 0), 0U);
+    EXPECT_GE(mode.microseconds, compared->modes[compared->optimal].microseconds);
+  }
+  // Nothing narrow is good enough.
+  EXPECT_EQ(benchmark_precision_modes(context, w, rows(x, 300), 100)->optimal, 0U);
+  const auto one = validate_precision_accuracy(context, w, rows(x, 300));
+  ASSERT_TRUE(one.ok()) << message(one);
+  EXPECT_EQ(one->choice.used, DType::f32);
+  EXPECT_EQ(one->max_error, f32.max_error);
+}
+
+TEST(Precisions, RefuseWhatDoesNotFit) {
+  const Context context = open();
+  const QuantizedTensor w = weights(context, 7, 30);
+  std::vector<float> x = tokens(30);
+  EXPECT_EQ(validate_precision_accuracy(context, w, rows(x, 15)).code(), Code::invalid_argument);
+  EXPECT_EQ(validate_precision_accuracy(context, w, {x.data(), DType::f32, {30}}).code(), Code::invalid_argument);
+  EXPECT_EQ(validate_precision_accuracy(context, w, {x.data(), DType::f32, {0, 30}}).code(), Code::empty_input);
+  EXPECT_EQ(validate_precision_accuracy(context, w, {x.data(), DType::bf16, {1, 30}}).code(), Code::invalid_argument);
+  x[7] = INFINITY;
+  EXPECT_EQ(validate_precision_accuracy(context, w, rows(x, 30)).code(), Code::non_finite);
+}
+
+// A GPU takes bf16 by itself, and gives what a CPU gives, nearly.
+TEST(Precisions, OnAGpu) {
+  auto gpu = Context::open(DeviceId{DeviceKind::cuda, 0});
+  if (!gpu.ok()) GTEST_SKIP() << "no CUDA device: " << gpu.error().message;
+  const Context cpu = open();
+  const QuantizedTensor w = weights(cpu, 320, 1000);
+  std::vector<float> x = tokens(9 * 1000);
+  const auto automatic = resolve_precision(*gpu);
+  ASSERT_TRUE(automatic.ok());
+  EXPECT_EQ(automatic->used, gpu->device().capabilities.has(Capability::sm_80) ? DType::bf16 : DType::f16);
+  const auto compared = benchmark_precision_modes(*gpu, w, rows(x, 1000));
+  ASSERT_TRUE(compared.ok()) << message(compared);
+  EXPECT_GT(*compared->modes[0].sqnr_db, 110);
+  EXPECT_GT(*compared->modes[1].sqnr_db, 60);
+  EXPECT_GT(*compared->modes[2].sqnr_db, 40);
+}
+
+}  // namespace
+}  // namespace tern::test

@@ -1,0 +1,39 @@
+// Microsoft's BitNet GPU layout: tiles of 16 rows by 32 columns, 128 bytes each, [n/16][k/32]. A tile is 32 words, each
+// 16 columns of one row:
+//
+//     word w     row 8 * (w / 16) + w % 8, columns 16 * (w % 16 / 8) on
+//
+//     byte b of a word     7 6 | 5 4 | 3 2 | 1 0
+//     code (trit + 2) of   12+b  8+b   4+b   b         code 0 never appears
+#pragma once
+
+#include <cstdint>
+
+#include "format/tile16.h"
+
+namespace tern {
+
+struct MsGpu {
+  static constexpr std::int64_t kRows = 16, kColumns = 32, kTileBytes = 128, kWord = 16;
+
+  // The word of a row that holds columns c to c + 15, c a multiple of 16: its offset in bytes.
+  static constexpr std::int64_t word_at(std::int64_t k, std::int64_t row, std::int64_t c) {
+    const std::int64_t tile = row / kRows * (k / kColumns) + c / kColumns, r = row % kRows;
+    return tile * kTileBytes + 4 * (16 * (r / 8) + 8 * (c % kColumns / kWord) + r % 8);
+  }
+
+  // Sixteen i2 codes to a word and back: 4 x 4 codes transposed, and 1 added to each. Only trits keep apart.
+  static constexpr std::uint32_t from_i2(std::uint32_t codes) { return Tile16::transpose(codes) + 0x5555'5555U; }
+  static constexpr std::uint32_t to_i2(std::uint32_t word) { return Tile16::transpose(word - 0x5555'5555U); }
+  // The codes of a word by their columns, two bits each.
+  static constexpr std::uint32_t in_order(std::uint32_t word) { return Tile16::transpose(word); }
+  static constexpr bool trits(std::uint32_t word) { return ((word | word >> 1) & 0x5555'5555U) == 0x5555'5555U; }
+  static constexpr bool trits_i2(std::uint32_t codes) { return (codes & codes >> 1 & 0x5555'5555U) == 0; }
+};
+
+static_assert(MsGpu::from_i2(0x5555'5555U) == 0xAAAA'AAAAU);                            // zeros
+static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b11) == (0xAAAA'AAAAU ^ 0b01));            // column 0 is +1
+static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b01'00) == (0xAAAA'AAAAU ^ 0b11U << 8));   // column 1 is -1, in byte 1
+static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b11U << 8) == (0xAAAA'AAAAU ^ 0b01'00U));  // column 4, bits 2 and 3
+
+}  // namespace tern
