@@ -80,11 +80,11 @@ TEST_F(LinearOnGpu, WeightsComeFromTheHostOrTheGpuInAnySize) {
       EXPECT_EQ(from_host.checksum(), pack(*cpu_, w).checksum());
       EXPECT_EQ(from_gpu->checksum(), from_host.checksum());
       const TileMma tile = TileMma::of(n, k);
-      for (const PackedWeights* packed : {&from_host, &*from_gpu}) {
+      for (const PackedWeights& packed : {from_host, *from_gpu}) {
         std::vector<std::uint8_t> tiles(static_cast<std::size_t>(tile.bytes()));
         const Shape shape{tile.bytes()};
         ASSERT_TRUE(gpu_->copy({tiles.data(), DType::u8, shape},
-                               ConstTensorView(packed->state()->codes, DType::u8, shape, gpu_->device().id), gpu_->stream())
+                               ConstTensorView(packed.state()->codes, DType::u8, shape, gpu_->device().id), gpu_->stream())
                         .ok());
         ASSERT_TRUE(gpu_->synchronize().ok());
         for (std::int64_t row = 0; row < tile.row_tiles * 16; ++row)

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "format/format.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/kernel.h"
 #include "ops/linear/linear.h"
