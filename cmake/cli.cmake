@@ -8,7 +8,8 @@ file(GLOB_RECURSE lab_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/lab/*.
      ${PROJECT_SOURCE_DIR}/src/ops/bench.cpp ${PROJECT_SOURCE_DIR}/src/ops/selftest.cpp)
 list(FILTER lab_sources EXCLUDE REGEX "/test\\.cpp$|_test\\.cpp$")
 if(TERN_HAVE_CUDA)
-  list(APPEND lab_sources ${PROJECT_SOURCE_DIR}/src/lab/gpu_loops.cu)
+  list(APPEND lab_sources ${PROJECT_SOURCE_DIR}/src/lab/gpu_loops.cu
+       ${PROJECT_SOURCE_DIR}/src/lab/gpu_compute_loops.cu)
   list(FILTER lab_sources EXCLUDE REGEX "/gpu_loops_absent\\.cpp$")
 endif()
 add_library(tern_lab STATIC ${lab_sources})

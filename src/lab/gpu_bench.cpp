@@ -50,6 +50,24 @@ struct GpuLimits::State {
       return {};
     });
   }
+  static std::span<const GpuComputeLoop> compute_loops(Limit limit) {
+    if (limit == Limit::gpu_int8_peak) return gpu_int8_loops();
+    if (limit == Limit::gpu_bf16_peak) return gpu_bf16_loops();
+    return {};
+  }
+  // 10^9 operations a second; 0 where the GPU lacks the instructions.
+  double compute(const GpuComputeLoop& loop) {
+    const GpuFacts& gpu = *context.device().gpu;
+    if (10 * gpu.compute_major + gpu.compute_minor < loop.capability || (loop.capability == 90 && gpu.compute_major != 9)) return 0;
+    constexpr int kPasses = 4;
+    // As if they were bytes: 10^9 a second either way.
+    return timed(static_cast<std::size_t>(kPasses * loop.operations * gpu.multiprocessors), [&]() -> Status {
+      for (int i = 0; i < kPasses; ++i)
+        TERN_RETURN_IF_ERROR(cuda::launched(
+            loop.launch(static_cast<std::uint64_t*>(sink.data()), gpu.multiprocessors, stream_of(context))));
+      return {};
+    });
+  }
   double copy_in() {
     if (pinned.bytes() == 0) {
       const auto memory = pinned_memory();
@@ -81,18 +99,22 @@ Result<GpuLimits> GpuLimits::make(const Context& context, std::size_t bytes) {
 double GpuLimits::measure(Limit limit) {
   constexpr int kRounds = 4;
   if (limit == Limit::host_to_device) return state_->copy_in();
-  const auto loops = State::loops(limit);
-  if (loops.empty()) return 0;
-  auto found = state_->fastest.find(limit);
-  if (found == state_->fastest.end()) {
-    std::vector<double> rates(loops.size());
-    for (int round = 0; round < kRounds; ++round)
-      for (std::size_t i = 0; i < loops.size(); ++i) rates[i] = std::max(rates[i], state_->pass(loops[i]));
-    const auto best = static_cast<std::size_t>(std::ranges::max_element(rates) - rates.begin());
-    state_->calibrated.push_back({limit, 1, loops[best].name, rates[best]});
-    found = state_->fastest.emplace(limit, best).first;
-  }
-  return state_->pass(loops[found->second]);
+  const auto fastest_of = [&](auto loops, auto pass) -> double {
+    if (loops.empty()) return 0;
+    auto found = state_->fastest.find(limit);
+    if (found == state_->fastest.end()) {
+      std::vector<double> rates(loops.size());
+      for (int round = 0; round < kRounds; ++round)
+        for (std::size_t i = 0; i < loops.size(); ++i) rates[i] = std::max(rates[i], pass(loops[i]));
+      const auto best = static_cast<std::size_t>(std::ranges::max_element(rates) - rates.begin());
+      state_->calibrated.push_back({limit, 1, loops[best].name, rates[best]});
+      found = state_->fastest.emplace(limit, best).first;
+    }
+    return pass(loops[found->second]);
+  };
+  if (counts_operations(limit))
+    return fastest_of(State::compute_loops(limit), [&](const GpuComputeLoop& loop) { return state_->compute(loop); });
+  return fastest_of(State::loops(limit), [&](const GpuLoop& loop) { return state_->pass(loop); });
 }
 
 const std::vector<CalibratedLoop>& GpuLimits::calibrated() const { return state_->calibrated; }
@@ -120,7 +142,8 @@ Result<TimedRuns> gpu_clock(const Context& context, const Subject& subject) {
   return TimedRuns([state](std::int64_t runs) -> Result<double> {
     TERN_ON_GPU(state->context.device().id.index);
     cuda::Stream* stream = stream_of(state->context);
-    const std::int64_t nodes = std::clamp<std::int64_t>(kMaxNodes / state->subject.launches, 1, runs), replays = ceil_div(runs, nodes);
+    const std::int64_t nodes = std::clamp<std::int64_t>(kMaxNodes / state->subject.launches, 1, runs);
+    const std::int64_t replays = ceil_div(runs, nodes);
     cuda::Graph*& graph = state->graphs[nodes];
     if (graph == nullptr) {
       TERN_ASSIGN(captured, cuda::capture(stream, [&]() -> Status {

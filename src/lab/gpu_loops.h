@@ -1,4 +1,4 @@
-// Kernels that do nothing but read or write memory of a GPU: its limits.
+// Kernels that do nothing but read or write memory of a GPU, or multiply: its limits.
 #pragma once
 
 #include <cstddef>
@@ -16,5 +16,15 @@ inline constexpr std::size_t kGpuPassBytes = std::size_t{1} << 20;
 
 std::span<const GpuLoop> gpu_read_loops();
 std::span<const GpuLoop> gpu_write_loops();
+
+// Matrix instructions and nothing else.
+struct GpuComputeLoop {
+  const char* name;
+  int capability;      // the least, as 80
+  double operations;   // of one multiprocessor
+  int (*launch)(std::uint64_t* sink, int multiprocessors, void* stream);
+};
+std::span<const GpuComputeLoop> gpu_int8_loops();
+std::span<const GpuComputeLoop> gpu_bf16_loops();
 
 }  // namespace tern::lab

@@ -20,6 +20,8 @@ std::string_view name(Limit limit) {
     case Limit::int8_peak: return "maddubs+add peak";
     case Limit::vnni_peak: return "vpdpbusd peak";
     case Limit::amx_peak: return "tdpbsud peak";
+    case Limit::gpu_int8_peak: return "int8 matrix peak";
+    case Limit::gpu_bf16_peak: return "bf16 matrix peak";
     case Limit::f32_peak: return "fma peak";
   }
   return "unknown";
@@ -27,6 +29,7 @@ std::string_view name(Limit limit) {
 
 Limit int8_limit(std::string_view kernel) {
   const auto has = [&](std::string_view word) { return kernel.find(word) != kernel.npos; };
+  if (has("cuda")) return Limit::gpu_int8_peak;
   if (has("amx")) return Limit::amx_peak;
   return has("vnni") || has("vbmi") ? Limit::vnni_peak : Limit::int8_peak;
 }

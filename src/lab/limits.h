@@ -24,6 +24,8 @@ enum class Limit : std::uint8_t {
   vnni_peak,           // the same summed by fours in int32
   amx_peak,            // the same of whole tiles
   f32_peak,            // the same of fused multiplications and additions in f32
+  gpu_int8_peak,       // the same of a GPU's matrix instructions on int8
+  gpu_bf16_peak,       // ... on bf16
 };
 
 std::string_view name(Limit);  // "streaming read"

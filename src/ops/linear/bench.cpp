@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kDefaultN = 2560;
 constexpr std::int64_t kDefaultK = 2560;
-constexpr std::int64_t kComputeBound = 8;  // tokens from which on arithmetic is the limit
+constexpr std::int64_t kComputeBound = 8, kGpuComputeBound = 64;  // tokens from which on arithmetic is the limit
 
 // Activations and outputs, and copies of the weights to walk over.
 struct Buffers {
@@ -129,16 +129,19 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
     if (p.x_dtype == DType::i8) args.back().x_scales = std::as_const(buffers->x_scales).view();
   }
   op_case.operations = 2 * products;
-  op_case.limit = p.m_max < kComputeBound          ? Limit::streaming_read
-                  : p.math == LinearMath::w2_float ? Limit::f32_peak
-                                                   : Limit::int8_peak;
+  const bool on_gpu = context.device().id.kind == DeviceKind::cuda;
+  if (p.m_max < (on_gpu ? kGpuComputeBound : kComputeBound))
+    op_case.limit = Limit::streaming_read;
+  else if (p.math == LinearMath::w2_float)
+    op_case.limit = on_gpu ? Limit::gpu_bf16_peak : Limit::f32_peak;
+  else
+    op_case.limit = Limit::int8_peak;
   if (!buffers->memory.note().empty()) op_case.notes.push_back(buffers->memory.note());
   op_case.ready = [buffers, p, args](const Context& on, const Preference& preference) {
     return plan_subject<Linear>(on, p, preference, args, buffers);
   };
   if (request.baselines)
-    op_case.baselines = context.device().id.kind == DeviceKind::cuda ? cublas_baselines(request, context, p)
-                                                                     : blas_baselines(request, context, p);
+    op_case.baselines = on_gpu ? cublas_baselines(request, context, p) : blas_baselines(request, context, p);
   return op_case;
 }
 
