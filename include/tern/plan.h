@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,10 +52,25 @@ struct Explanation {
   std::vector<std::string> notes = {};     // overrides that took, preferences that could not be met
 };
 
+// How a GPU's kernels are cut and launched, for those that have the choice; what is left open they choose themselves.
+enum class GridStrategy : std::uint8_t {
+  automatic,
+  fixed,      // a block for every piece of work
+  occupancy,  // as many blocks as run at once, each with several pieces
+};
+struct Tuning {
+  int threads = 0;  // of a block; 0: the kernel's choice
+  GridStrategy grid = GridStrategy::automatic;
+  int split = 0;                              // parts of k; 0: the kernel's choice
+  std::optional<bool> dependent_launch = {};  // begin while the kernel before is still running, where both can
+  friend bool operator==(const Tuning&, const Tuning&) = default;
+};
+
 // What the caller would like; an environment override is stronger.
 struct Preference {
   std::string kernel = {};  // prefer this kernel; if it refuses, the next best is taken and noted
   bool strict = false;      // ... or select() fails (TERN_STRICT=1 does the same)
+  Tuning tuning = {};       // of a GPU's kernel
 };
 
 // Scratch memory of one run. Two runs at the same time need two.

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "tern/plan.h"
+
 namespace tern::cuda {
 
 // What a kernel found wrong with its data. Of several findings the smallest key wins: the earliest call, then the kind,
@@ -25,7 +27,7 @@ struct Launch {
   std::uint64_t* status = nullptr;  // device memory; findings go there with atomicMin
   std::uint64_t call = 0;           // shifted into place
   int multiprocessors = 1;
-  int device = 0;  // which is current
+  const Tuning* tuning = nullptr;  // what the caller asked for; null: nothing
 };
 
 constexpr std::uint64_t finding(std::uint64_t call, Finding kind, std::int64_t index) {

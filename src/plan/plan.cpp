@@ -36,6 +36,28 @@ Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
   return error(Code::unsupported, facts.op, "no kernel accepts this problem{}", reasons);
 }
 
+Status check_tuning(std::string_view op, DeviceId device, const Tuning& tuning) {
+  if (tuning == Tuning{}) return {};
+  if (device.kind != DeviceKind::cuda)
+    return error(Code::invalid_argument, op, "a tuning is for kernels of a GPU, the context is on {}", name(device));
+  if (tuning.threads < 0 || tuning.threads > 1024 || tuning.threads % 32 != 0)
+    return error(Code::invalid_argument, op, "{} threads in a block; it is a multiple of 32 up to 1024",
+                 tuning.threads);
+  if (tuning.split < 0) return error(Code::invalid_argument, op, "k cannot be split into {} parts", tuning.split);
+  return {};
+}
+
+// What was asked for, in a line.
+std::string tuning_note(const Tuning& tuning) {
+  std::string words;
+  if (tuning.threads != 0) words += fmt::format(" threads {}", tuning.threads);
+  if (tuning.grid != GridStrategy::automatic)
+    words += tuning.grid == GridStrategy::fixed ? " grid fixed" : " grid occupancy";
+  if (tuning.split != 0) words += fmt::format(" split {}", tuning.split);
+  if (tuning.dependent_launch) words += fmt::format(" dependent launch {}", *tuning.dependent_launch ? "on" : "off");
+  return "tuned:" + words;
+}
+
 }  // namespace
 
 template <class Op>
@@ -47,6 +69,7 @@ struct Plan<Op>::Impl {
   std::int64_t k = 0;
   PlanId id;
   std::string device;
+  Tuning tuning;
   Explanation explanation;
 
   // params are OpTraits<Op>::Params.
@@ -66,6 +89,7 @@ struct Plan<Op>::Impl {
   Status launch(int lane, Workspace workspace, const void* params) const {
     TERN_ON_GPU(context->gpu->index());
     TERN_ASSIGN(run, context->gpu->start(lane, OpTraits<Op>::kName, k));
+    run.launch.tuning = &tuning;
     const KernelEntry& entry = kernel->entry;
     if (Status status = entry.run(entry.table, params, {context->threads, workspace, &run.launch}); !status.ok())
       return error(status.code(), id.kernel, "the launch failed: {}", status.error().message);
@@ -97,7 +121,10 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
               .guarantee = facts.guarantee.value_or(info.guarantee)};
   impl->k = facts.k;
   impl->device = name(state.device.id);
+  TERN_RETURN_IF_ERROR(check_tuning(facts.op, state.device.id, preference.tuning));
+  impl->tuning = preference.tuning;
   impl->explanation = std::move(selection.explanation);
+  if (impl->tuning != Tuning{}) impl->explanation.notes.push_back(tuning_note(impl->tuning));
   if (state.observer) {
     std::string note = impl->explanation.chosen_because;
     for (const std::string& n : impl->explanation.notes) note += "; " + n;

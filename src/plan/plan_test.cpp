@@ -7,6 +7,7 @@
 
 #include "device/topology.h"
 #include "lab/weights.h"
+#include "tern/linear.h"
 #include "tern/quantize.h"
 
 #if defined(__x86_64__)
@@ -236,6 +237,17 @@ TEST(Plan, TheCallersRoundingAndFlushModesDoNotMatter) {
     }
 }
 #endif
+
+TEST(Plan, ATuningIsForGpus) {
+  const Context context = *Context::open();
+  const auto says = [&](const Tuning& tuning) {
+    const auto plan = ActivationQuantizePlan::select(context, {.m = 1, .k = 8}, {.tuning = tuning});
+    return plan.ok() ? std::string() : plan.error().str();
+  };
+  EXPECT_EQ(says({}), "");
+  EXPECT_NE(says({.threads = 256}).find("a tuning is for kernels of a GPU, the context is on cpu"), std::string::npos);
+  EXPECT_NE(says({.dependent_launch = false}).find("a tuning is for"), std::string::npos);
+}
 
 }  // namespace
 }  // namespace tern
