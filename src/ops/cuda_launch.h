@@ -27,6 +27,7 @@ struct Launch {
   std::uint64_t* status = nullptr;  // device memory; findings go there with atomicMin
   std::uint64_t call = 0;           // shifted into place
   int multiprocessors = 1;
+  int device = 0;  // which is current
   const Tuning* tuning = nullptr;  // what the caller asked for; null: nothing
 };
 

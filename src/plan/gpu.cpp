@@ -161,7 +161,7 @@ Result<cuda::Event*> Gpu::timer() {
 Result<Gpu::Run> Gpu::start(int index, std::string_view op, std::int64_t k) {
   Lane& of = lane(index);
   if (!of.live) return error(Code::invalid_argument, op, "the stream was released");
-  Run run{.launch = {.stream = of.stream, .status = of.status, .multiprocessors = multiprocessors_},
+  Run run{.launch = {.stream = of.stream, .status = of.status, .multiprocessors = multiprocessors_, .device = index_},
           .lane = index};
   {
     const std::scoped_lock lock(of.mutex);
