@@ -246,7 +246,7 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
   command->add_option("--y", arguments->y, "Of linear: the type of its results (f32; f16, bf16, i32)")->type_name("NAME");
   command->add_option("--model", arguments->model, "All linear layers of a model: bitnet-2b")->type_name("NAME");
-  command->add_flag("--baselines", arguments->baselines, "OpenBLAS and oneDNN, on a GPU cuBLAS, beside linear, where installed");
+  command->add_flag("--baselines", arguments->baselines, "OpenBLAS and oneDNN, or cuBLAS, beside linear, where installed");
   command->add_option("--threads", arguments->threads, "Thread counts, as in 1,2; otherwise all this process may use")
       ->type_name("LIST");
   auto* kernel = command->add_option("--kernel", arguments->kernel, "This kernel; otherwise the one selection picks");
