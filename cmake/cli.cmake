@@ -8,8 +8,9 @@ file(GLOB_RECURSE lab_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/lab/*.
      ${PROJECT_SOURCE_DIR}/src/ops/bench.cpp ${PROJECT_SOURCE_DIR}/src/ops/selftest.cpp)
 list(FILTER lab_sources EXCLUDE REGEX "/test\\.cpp$|_test\\.cpp$")
 if(TERN_HAVE_CUDA)
-  list(APPEND lab_sources ${PROJECT_SOURCE_DIR}/src/lab/gpu_loops.cu
-       ${PROJECT_SOURCE_DIR}/src/lab/gpu_compute_loops.cu)
+  file(GLOB lab_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/lab/*.cu)
+  tern_cuda_architectures(${lab_cuda_sources})
+  list(APPEND lab_sources ${lab_cuda_sources})
   list(FILTER lab_sources EXCLUDE REGEX "/gpu_loops_absent\\.cpp$")
 endif()
 add_library(tern_lab STATIC ${lab_sources})

@@ -29,15 +29,33 @@ else()
   return()
 endif()
 
-# Machine code for Turing, Ampere and Hopper; newer GPUs compile the PTX of 8.0, older ones than 8.0 that of 7.5. The
-# numerics flags are those of flags.cmake in nvcc's words.
+# The numerics flags are those of flags.cmake in nvcc's words.
 add_library(tern_cuda_flags INTERFACE)
 target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:\
 -std=c++20;\
---generate-code=arch=compute_75$<COMMA>code=[compute_75$<COMMA>sm_75];\
---generate-code=arch=compute_80$<COMMA>code=[compute_80$<COMMA>sm_80];\
---generate-code=arch=compute_90a$<COMMA>code=sm_90a;\
 --fmad=false;--ftz=false;--prec-div=true;--prec-sqrt=true;--expt-relaxed-constexpr;--compress-mode=size;-diag-suppress=2810$<COMMA>554;-Xcompiler=-Wall$<COMMA>-Wextra>")
 if(TERN_WERROR)
   target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
+
+# Machine code for Turing, Ampere and Hopper; newer GPUs compile the PTX of 8.0, older ones than 8.0 that of 7.5. A file
+# named after an architecture is for it alone where its op has files for others; on a newer GPU, where it only runs when
+# it is asked for by name, its PTX serves.
+set(TERN_CUDA_CODE_75 "--generate-code=arch=compute_75,code=[compute_75,sm_75]")
+set(TERN_CUDA_CODE_80 "--generate-code=arch=compute_80,code=[compute_80,sm_80]")
+set(TERN_CUDA_CODE_90a "--generate-code=arch=compute_90a,code=sm_90a")
+function(tern_cuda_architectures)
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source PARENT_PATH folder)
+    set(code ${TERN_CUDA_CODE_75} ${TERN_CUDA_CODE_80} ${TERN_CUDA_CODE_90a})
+    if(source MATCHES "/cuda_sm([0-9]+a?)\\.cu$")
+      set(own ${CMAKE_MATCH_1})
+      file(GLOB others ${folder}/cuda_sm*.cu)
+      list(LENGTH others count)
+      if(count GREATER 1)
+        set(code ${TERN_CUDA_CODE_${own}})
+      endif()
+    endif()
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${code}")
+  endforeach()
+endfunction()

@@ -5,6 +5,7 @@ list(FILTER sources EXCLUDE REGEX "/src/lab/|/(test|bench|selftest)\\.cpp$|_(tes
 # What talks to GPUs has a second file for builds without CUDA.
 if(TERN_HAVE_CUDA)
   file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cu)
+  tern_cuda_architectures(${cuda_sources})
   list(APPEND sources ${cuda_sources})
   list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$")
 else()
