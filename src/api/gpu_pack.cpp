@@ -68,15 +68,10 @@ class Packer {
     detail::Gpu& gpu = *context_.state().gpu;
     TERN_ON_GPU(gpu.index());
     TERN_ASSIGN(run, gpu.start(detail::ContextState::lane(stream), kWhere, w_.k));
-    TERN_RETURN_IF_ERROR(cuda::launched(linear::tile_launch({.codes = codes,
-                                                             .stride_bytes = stride,
-                                                             .format = w_.format,
-                                                             .n = w_.n,
-                                                             .k = w_.k,
-                                                             .row = row,
-                                                             .rows = rows,
-                                                             .tiles = tiles_},
-                                                            run.launch)));
+    const linear::TilePiece piece{
+        .format = w_.format, .n = w_.n, .k = w_.k, .first_row = row, .rows = rows, .stride_bytes = stride};
+    TERN_RETURN_IF_ERROR(
+        cuda::launched(linear::cuda_tile.tile({.piece = piece, .codes = codes, .tiles = tiles_}, run.launch)));
     return gpu.finish(run, "pack.cuda");
   }
 

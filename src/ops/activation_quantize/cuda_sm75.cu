@@ -1,16 +1,13 @@
 // activation_quantize for every GPU from sm_75. A token is read once and stays in the registers of a warp or a block;
 // only tokens too long for that are read twice.
-#include <type_traits>
-
 #include "base/checked.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/activation_quantize/cuda_vectors.h"
 #include "ops/cuda_words.h"
 
 namespace tern::activation_quantize {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxVectors = 4;  // in the registers of a thread
 
@@ -28,35 +25,7 @@ struct Job {
   cuda::Report report;
 };
 
-// --- vectors: 16 bytes of x, four words, the elements in the order of their bits ---
-
-template <class E>
-constexpr int kPerWord = 4 / sizeof(typename E::Raw);
-template <class E>
-constexpr int kVector = 4 * kPerWord<E>;
-// The bits of an infinity; what is above, without its sign, is NaN.
-template <class E>
-constexpr unsigned kInfinity = sizeof(typename E::Raw) == 4    ? 0x7F800000U
-                               : std::is_same_v<E, cuda::Bf16> ? 0x7F80U
-                                                               : 0x7C00U;
-template <class E>
-constexpr unsigned kMagnitude = sizeof(typename E::Raw) == 4 ? 0x7FFFFFFFU : 0x7FFFU;
-
-struct Words {
-  unsigned w[4];
-};
-
-template <class E>
-__device__ unsigned bits_of(unsigned word, int j) {
-  if constexpr (kPerWord<E> == 1) return word;
-  return j == 0 ? word & 0xFFFFU : word >> 16;
-}
-template <class E>
-__device__ float value_of(unsigned word, int j) {
-  if constexpr (std::is_same_v<E, cuda::F16>) return cuda::F16::widen(static_cast<std::uint16_t>(bits_of<E>(word, j)));
-  if constexpr (std::is_same_v<E, cuda::Bf16>) return __uint_as_float(j == 0 ? word << 16 : word & 0xFFFF0000U);
-  return __uint_as_float(word);
-}
+// --- vectors ---
 
 // Elements at and behind k are +0, which changes neither a maximum nor a sum. kWhole: there are none in any vector, and
 // all are aligned.
@@ -96,49 +65,12 @@ __device__ void store(const Job& job, std::int8_t* q, std::int64_t vector, const
   }
 }
 
-// The largest magnitudes as bits, which without their sign have the floats' order: of words, or of both halves of
-// words.
-template <class E>
-__device__ unsigned max_magnitudes(const Words& words, unsigned most) {
-#pragma unroll
-  for (const unsigned word : words.w)
-    most = kPerWord<E> == 1 ? max(most, word & 0x7FFFFFFFU) : __vmaxu2(most, word & 0x7FFF7FFFU);
-  return most;
-}
-template <class E>
-__device__ unsigned largest_of(unsigned magnitudes) {
-  return kPerWord<E> == 1 ? magnitudes : max(magnitudes & 0xFFFFU, magnitudes >> 16);
-}
-
-// NaN as +0; an infinity less one bit is the largest finite value of its sign.
-template <class E>
-__device__ void saturate(Words& words) {
-#pragma unroll
-  for (unsigned& word : words.w) {
-    unsigned mended = 0;
-#pragma unroll
-    for (int j = 0; j < kPerWord<E>; ++j) {
-      const unsigned bits = bits_of<E>(word, j), magnitude = bits & kMagnitude<E>;
-      mended |= (magnitude > kInfinity<E> ? 0 : magnitude == kInfinity<E> ? bits - 1 : bits) << (16 * j);
-    }
-    word = mended;
-  }
-}
-
 template <class E>
 __device__ void report_non_finite(const Job& job, std::int64_t token, std::int64_t vector, const Words& words) {
 #pragma unroll
   for (int i = 0; i < kVector<E>; ++i)
     if ((bits_of<E>(words.w[i / kPerWord<E>], i % kPerWord<E>) & kMagnitude<E>) >= kInfinity<E>)
       job.report(cuda::kNonFinite, token * job.k + vector * kVector<E> + i);
-}
-
-// rne(x * s) of four, one a byte. abs(x) <= max abs, so that abs(x * s) stays below 127.5 and nothing is to be clamped;
-// added to 1.5 * 2^23, whose last bit is worth 1, it is rounded to an integer in the low bits.
-__device__ unsigned rounded(float a, float b, float c, float d, float s) {
-  constexpr float kShift = 12582912.0F;
-  const auto bits = [s](float x) { return __float_as_uint(__fadd_rn(__fmul_rn(x, s), kShift)); };
-  return __byte_perm(__byte_perm(bits(a), bits(b), 0x0040), __byte_perm(bits(c), bits(d), 0x0040), 0x5410);
 }
 
 // Quantizes and stores a vector; adds its codes to sum.
@@ -159,12 +91,6 @@ __device__ int quantize_vector(const Job& job, std::int8_t* q, std::int64_t vect
   return sum;
 }
 
-// s of the largest magnitude's bits.
-template <class E>
-__device__ float scale_of(unsigned magnitude) {
-  return __fdiv_rn(127.0F, fmaxf(value_of<E>(magnitude, 0), 1e-5F));
-}
-
 // --- reductions over the threads of a token: one warp, or all warps of a block ---
 
 struct Shared {
@@ -172,14 +98,6 @@ struct Shared {
   int sum[kMaxThreads / kWarp];
 };
 
-__device__ unsigned warp_max(unsigned v) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(kAllLanes, v);
-#else
-  for (int step = kWarp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(kAllLanes, v, step));
-  return v;
-#endif
-}
 __device__ int warp_sum(int v) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_add_sync(kAllLanes, v);

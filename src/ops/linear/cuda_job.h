@@ -96,8 +96,11 @@ constexpr std::int64_t kMaxMmaK = (std::int64_t{1} << 18) - 1;
 struct Quotient {
   float s, reciprocal;
   bool corrects;
-  __device__ explicit Quotient(float scale)
-      : s(scale), reciprocal(__fdiv_rn(1.0F, scale)), corrects(scale >= 0x1p-60F && scale <= 0x1p60F) {}
+  __device__ explicit Quotient(float scale) : s(scale), corrects(scale >= 0x1p-60F && scale <= 0x1p60F) {
+    reciprocal = __fdiv_rn(1.0F, scale);  // not above, where nvcc shows it to the host's compiler
+  }
+  __device__ Quotient(float scale, float inverse)  // computed before
+      : s(scale), reciprocal(inverse), corrects(scale >= 0x1p-60F && scale <= 0x1p60F) {}
   [[nodiscard]] __device__ float of(int dot) const {
     const float t = __int2float_rn(dot);
     if (!corrects) return __fdiv_rn(t, s);
@@ -106,6 +109,11 @@ struct Quotient {
     return __fmaf_rn(__fmaf_rn(-q, s, t), reciprocal, q);
   }
 };
+
+// A scale that the caller gave: finite and above 0, or reported.
+__device__ inline void check_scale(const cuda::Report& report, float s, std::int64_t token) {
+  if (__float_as_uint(s) - 1U >= 0x7F7FFFFFU) report(cuda::kInvalidScale, token);
+}
 
 // What the epilogue needs of a row of weights.
 struct RowTerms {
@@ -131,24 +139,31 @@ __device__ inline std::uint16_t to_bf16(float v) {  // NaN stays one
   return v != v ? std::uint16_t{0x7FFF} : cuda::Bf16::round(v);
 }
 
+// What is added to y[m, n] last; 0 where there is nothing.
+__device__ inline float residual_of(const MatrixJob& matrix, std::int64_t m, int n) {
+  if (matrix.residual == nullptr) return 0.0F;
+  const std::int64_t from = m * matrix.residual_stride + n;
+  switch (matrix.y_dtype) {
+    case DType::bf16: return cuda::Bf16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]);
+    case DType::f16: return cuda::F16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]);
+    default: return reinterpret_cast<const float*>(matrix.residual)[from];
+  }
+}
+
+// y[m, n] of a value and the residual, read before.
+__device__ inline void store_y(const MatrixJob& matrix, std::int64_t m, int n, float t, float residual) {
+  if (matrix.residual != nullptr) t = __fadd_rn(t, residual);
+  const std::int64_t at = m * matrix.y_stride + n;
+  switch (matrix.y_dtype) {
+    case DType::bf16: reinterpret_cast<std::uint16_t*>(matrix.y)[at] = to_bf16(t); break;
+    case DType::f16: reinterpret_cast<std::uint16_t*>(matrix.y)[at] = cuda::F16::round(t); break;
+    default: reinterpret_cast<float*>(matrix.y)[at] = t;
+  }
+}
+
 // y[m, n] of a value; adds the residual.
 __device__ inline void store_y(const MatrixJob& matrix, std::int64_t m, int n, float t) {
-  const std::int64_t at = m * matrix.y_stride + n, from = m * matrix.residual_stride + n;
-  switch (matrix.y_dtype) {
-    case DType::bf16:
-      if (matrix.residual != nullptr)
-        t = __fadd_rn(t, cuda::Bf16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]));
-      reinterpret_cast<std::uint16_t*>(matrix.y)[at] = to_bf16(t);
-      break;
-    case DType::f16:
-      if (matrix.residual != nullptr)
-        t = __fadd_rn(t, cuda::F16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]));
-      reinterpret_cast<std::uint16_t*>(matrix.y)[at] = cuda::F16::round(t);
-      break;
-    default:
-      if (matrix.residual != nullptr) t = __fadd_rn(t, reinterpret_cast<const float*>(matrix.residual)[from]);
-      reinterpret_cast<float*>(matrix.y)[at] = t;
-  }
+  store_y(matrix, m, n, t, residual_of(matrix, m, n));
 }
 
 // The whole of it for one sum.

@@ -68,6 +68,8 @@ struct OpTraits<Linear> {
 namespace linear {
 
 constexpr KernelEntry entry(const SimdTable* table) { return bind_kernel<Linear, cpu_workspace, cpu_run>(table); }
+using Cuda = CudaTable<Linear>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<Linear, reference_workspace, reference_run>(table);
 }

@@ -1,0 +1,391 @@
+// Launches the float modes of linear on tensor cores: which problems they take, how tokens get ready for them, and
+// which kernel runs. kSm is the generation of GPUs a launcher is for: 75, 80 or 90. For .cu files only.
+#pragma once
+
+#include "memory/workspace.h"
+#include "ops/activation_quantize/activation_quantize.h"
+#include "ops/linear/cuda_float_kernels.h"
+
+namespace tern::activation_quantize {
+extern const Cuda cuda_sm75;
+}
+
+namespace tern::linear {
+namespace {
+
+// The kernels' shapes: few tokens (8, 16, up to 32 in a block) or many (64, 128).
+enum class FloatShape : std::uint8_t { automatic, few_8, few_16, few_32, many_64, many_128 };
+
+// What a bench may vary; results do not depend on it.
+struct FloatTuning {
+  FloatShape shape = FloatShape::automatic;
+  bool early_start = true;  // on GPUs from 9.0: before the kernel in front has ended
+};
+
+// --- what is served ---
+
+// Columns of a flush, see cuda_float_kernels.h.
+template <int kSm>
+constexpr int kFlushHalf = kSm >= 90   ? 128
+                           : kSm >= 80 ? 64
+                                       : 32;
+template <int kSm>
+constexpr int flush_most(bool int8) {
+  return int8 ? kTileColumns : kFlushHalf<kSm>;
+}
+// A flush lies in one group.
+constexpr int flush_of(int most, std::int64_t group, std::int64_t k) {
+  return group == 0 || group >= k || group % most == 0 ? most : kStepColumns;
+}
+constexpr std::int64_t unit_of(std::int64_t column_tiles) {
+  const std::int64_t unit = ceil_div(column_tiles, kMaxUnits);
+  return unit > kMinUnit ? unit : kMinUnit;
+}
+// What the order of sums can lose, in 2^-24 of sum(abs(x) * abs(w)).
+constexpr std::int64_t lost_units(int most, int flush, int parts, bool int8, std::int64_t k) {
+  const std::int64_t unit = unit_of(ceil_div(k, kTileColumns));
+  return (int8 ? 0 : 80 * flush / most) + parts * unit * (kTileColumns / flush) + kMaxUnits + 4;
+}
+static_assert(lost_units(128, 128, 1, false, 65536) <= 167 && lost_units(64, 64, 1, false, 65536) <= 167);
+
+template <int kSm>
+bool float_serves(const Params& p) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const bool int8 = p.math == LinearMath::w2a8;
+  if (!int8 && kSm < 80 && p.x_dtype != DType::f16) return false;  // no bf16 on tensor cores
+  if (p.k < 1 || p.k > kMaxMmaK || p.m > kMost) return false;
+  const int parts = !int8 && p.x_dtype == DType::f32 ? 3 : 1;
+  std::int64_t row_tiles = 0;
+  for (std::size_t i = 0; i < p.count; ++i) {
+    const Linear::Matrix& spec = p.matrices[i].spec;
+    const std::int64_t group = group_of(spec.granularity);
+    if (int8 && group == 0) return false;  // exact, not a float mode
+    if (group % kStepColumns != 0 && group < p.k) return false;
+    const int most = flush_most<kSm>(int8);
+    if (lost_units(most, flush_of(most, group, p.k), parts, int8, p.k) > 167) return false;
+    row_tiles += ceil_div(spec.n, kTileRows);
+  }
+  return row_tiles * ceil_div(p.m, kTileTokens) <= kMost;
+}
+
+// --- tokens, made ready ---
+
+constexpr std::int64_t kCopiedTokens = 1024;  // at once, where x must be copied to a better place
+
+constexpr std::int64_t padded(std::int64_t k) { return ceil_div(k, kTileColumns) * kTileColumns; }
+
+struct FloatWorkspace {
+  std::byte* x = nullptr;  // rows of padded(k)
+  float* scales = nullptr;
+  std::int32_t* sums = nullptr;
+  int* tiny = nullptr;
+  std::size_t bytes = 0;
+
+  FloatWorkspace(std::byte* base, LinearMath math, DType x_dtype, std::int64_t m, std::int64_t k) {
+    WorkspaceLedger ledger(base);
+    const auto columns = static_cast<std::size_t>(padded(k)), all = static_cast<std::size_t>(m);
+    const auto copied = static_cast<std::size_t>(m < kCopiedTokens ? m : kCopiedTokens);
+    if (x_dtype == DType::i8) {
+      x = ledger.book<std::byte>(copied * columns);
+    } else if (math == LinearMath::w2a8) {
+      x = ledger.book<std::byte>(all * columns);
+      scales = ledger.book<float>(all);
+      sums = ledger.book<std::int32_t>(all);
+    } else if (x_dtype == DType::f32) {
+      x = ledger.book<std::byte>(all * columns * 3 * 2);
+      tiny = ledger.book<int>(all);
+    } else {
+      x = ledger.book<std::byte>(copied * columns * 2);
+    }
+    bytes = ledger.bytes();
+  }
+};
+
+std::size_t float_workspace_bytes(const Linear::Problem& p) {
+  return FloatWorkspace(nullptr, p.math, p.x_dtype, p.m_max, p.k).bytes;
+}
+
+constexpr int kCopyThreads = 512;
+
+// A block for each token. f32 as three bf16 [3][m][columns], the smallest first: 8 bits each, 24 together, exact but
+// for elements below 2^-109, whose last bits are below the smallest bf16.
+__global__ void __launch_bounds__(kCopyThreads)
+    split_tokens(const float* x, std::int64_t stride, int m, int k, int columns, std::uint16_t* to, int* tiny) {
+  for (int token = blockIdx.x; token < m; token += gridDim.x) {
+    bool any = false;
+#pragma unroll 4
+    for (int column = threadIdx.x; column < columns; column += kCopyThreads) {
+      const float v = column < k ? x[token * stride + column] : 0.0F;
+      any = any || (v != 0 && fabsf(v) < 0x1p-109F);
+      const std::uint16_t high = to_bf16(v);
+      const float rest = __fsub_rn(v, cuda::Bf16::widen(high));
+      const std::uint16_t middle = to_bf16(rest);
+      const std::uint16_t low = to_bf16(__fsub_rn(rest, cuda::Bf16::widen(middle)));
+      std::uint16_t* at = to + static_cast<std::int64_t>(token) * columns + column;
+      const std::int64_t part = static_cast<std::int64_t>(m) * columns;
+      at[0] = low;
+      at[part] = middle;
+      at[2 * part] = high;
+    }
+    const int some = __syncthreads_or(static_cast<int>(any));
+    if (threadIdx.x == 0) tiny[token] = some;
+  }
+}
+
+// Tokens with zeros behind them, on boundaries.
+template <class Raw>
+__global__ void __launch_bounds__(kCopyThreads)
+    copy_tokens(const Raw* x, std::int64_t stride, int m, int k, int columns, Raw* to) {
+  for (int token = blockIdx.x; token < m; token += gridDim.x)
+#pragma unroll 4
+    for (int column = threadIdx.x; column < columns; column += kCopyThreads)
+      to[static_cast<std::int64_t>(token) * columns + column] = column < k ? x[token * stride + column] : Raw{0};
+}
+
+inline unsigned copy_blocks(std::int64_t m, const cuda::Launch& launch) {
+  const std::int64_t most = std::int64_t{launch.multiprocessors} * 16;
+  return static_cast<unsigned>(m < most ? m : most);
+}
+
+// --- launches ---
+
+template <class Kernel>
+int launch_kernel(Kernel kernel, std::int64_t blocks, int threads, std::size_t shared_bytes, const FloatJob& f,
+                  const cuda::Launch& launch, bool early_start) {
+  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  if (shared_bytes > kWithoutAsking) {
+    const auto code =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (code != cudaSuccess) return code;
+  }
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = &attribute;
+  config.numAttrs = early_start ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, f);
+}
+
+template <class Math, int kParts, class F, class Shape>
+int launch_few(FloatJob f, const cuda::Launch& launch, bool early_start) {
+  f.blocks_abreast = static_cast<std::int32_t>(ceil_div(f.job.m, Shape::kTokens));
+  const std::int64_t blocks = ceil_div(f.job.row_tiles, Shape::kRowTiles) * f.blocks_abreast;
+  return launch_kernel(multiply_few<Math, kParts, F, Shape>, blocks, f.units * kWarp, Shape::shared_bytes(f.units), f,
+                       launch, early_start);
+}
+
+template <class Math, int kParts, class F, class Shape>
+int launch_many(FloatJob f, const cuda::Launch& launch, bool early_start) {
+  f.blocks_abreast = static_cast<std::int32_t>(ceil_div(f.job.row_tiles, Shape::kRows / kTileRows));
+  const std::int64_t blocks = f.blocks_abreast * ceil_div(f.job.m, Shape::kTokens);
+  return launch_kernel(multiply_many<Math, kParts, F, Shape>, blocks, Shape::kThreads,
+                       Shape::template shared_bytes<Math>(), f, launch, early_start);
+}
+
+// Shapes that a mode has: the frequent ones all of them.
+template <int kSm>
+FloatShape shape_of(const FloatJob& f, bool all, const cuda::Launch& launch, FloatShape wished) {
+  const auto served = [all](FloatShape shape) {
+    if (shape == FloatShape::many_128) return kSm >= 90 && all ? shape : FloatShape::many_64;
+    if (shape == FloatShape::few_16) return all ? shape : FloatShape::few_32;
+    return shape;
+  };
+  const auto few_or = [&](FloatShape many) { return kSm >= 80 ? served(many) : FloatShape::few_32; };
+  if (wished != FloatShape::automatic) return wished >= FloatShape::many_64 ? few_or(wished) : served(wished);
+  if (f.job.m <= 8) return FloatShape::few_8;
+  if (f.job.m <= 16) return served(FloatShape::few_16);
+  const std::int64_t row_blocks = ceil_div(f.job.row_tiles, 8);
+  const std::int64_t blocks_64 = row_blocks * ceil_div(f.job.m, 64), blocks_128 = row_blocks * ceil_div(f.job.m, 128);
+  if (f.job.m <= 32 || (f.job.m <= 64 && blocks_64 * 2 < launch.multiprocessors)) return FloatShape::few_32;
+  const bool half = f.job.m <= 64 || blocks_128 * 2 < launch.multiprocessors;
+  return few_or(half ? FloatShape::many_64 : FloatShape::many_128);
+}
+
+template <class Math, int kParts, class F, int kSm, bool kAll>
+int launch_shape(const FloatJob& f, const cuda::Launch& launch, const FloatTuning& tuning) {
+  const bool early = tuning.early_start && kSm >= 90;
+  // What registers hold: column tiles whose loads are under way, tokens, and blocks of a multiprocessor.
+  constexpr int kAtOnce = kParts > 1 ? 1 : F::kFlushes > 2 ? 2 : 4;
+  constexpr int kAtOnce16 = kSm >= 80 ? 2 : 1, kTokenTiles = kParts == 1 && kSm >= 80 ? 4 : 2;
+  constexpr int kStages = kSm >= 90 ? 3 : 2;
+  constexpr int kBlocks = F::kGroups || F::kFlushes > 1 ? 1 : 2;
+  switch (shape_of<kSm>(f, kAll, launch, tuning.shape)) {
+    case FloatShape::few_8: return launch_few<Math, kParts, F, Few<1, 1, kAtOnce>>(f, launch, early);
+    case FloatShape::few_16:
+      if constexpr (kAll) return launch_few<Math, kParts, F, Few<1, 2, kAtOnce16>>(f, launch, early);
+      break;
+    case FloatShape::many_128:
+      if constexpr (kAll && kSm >= 90) return launch_many<Math, kParts, F, Many<2, 8, 4, 2, 4, 1>>(f, launch, early);
+      break;
+    case FloatShape::many_64:
+      if constexpr (kSm >= 80)
+        return launch_many<Math, kParts, F, Many<2, 4, 4, 2, kStages, kBlocks>>(f, launch, early);
+      break;
+    default: break;
+  }
+  return launch_few<Math, kParts, F, Few<1, kTokenTiles, 1>>(f, launch, early);
+}
+
+template <class Math, int kParts, int kSm>
+int launch_mode(const FloatJob& f, const cuda::Launch& launch, const FloatTuning& tuning) {
+  constexpr bool kInt8 = Math::kElementBytes == 1;
+  constexpr int kMost = flush_most<kSm>(kInt8);
+  constexpr bool kAll = kParts == 1;
+  if constexpr (!kInt8)
+    if (f.group == 0) return launch_shape<Math, kParts, Fold<kMost, false>, kSm, kAll>(f, launch, tuning);
+  if (flush_of(kMost, f.group, f.job.k) == kMost)
+    return launch_shape<Math, kParts, Fold<kMost, true>, kSm, kAll>(f, launch, tuning);
+  return launch_shape<Math, kParts, Fold<kStepColumns, true>, kSm, false>(f, launch, tuning);
+}
+
+template <int kSm>
+int launch_tokens(const FloatJob& f, DType dtype, const cuda::Launch& launch, const FloatTuning& tuning) {
+  switch (dtype) {
+    case DType::i8: return launch_mode<Int8Math, 1, kSm>(f, launch, tuning);
+    case DType::f16: return launch_mode<HalfMath<cuda::F16>, 1, kSm>(f, launch, tuning);
+    case DType::bf16:
+      if constexpr (kSm >= 80) return launch_mode<HalfMath<cuda::Bf16>, 1, kSm>(f, launch, tuning);
+      break;
+    default:
+      if constexpr (kSm >= 80) return launch_mode<HalfMath<cuda::Bf16>, 3, kSm>(f, launch, tuning);
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+// Tokens from `first` on, x copied for them.
+template <class Raw>
+FloatJob window(FloatJob f, std::int64_t first, std::int64_t count) {
+  f.job.m = static_cast<std::int32_t>(count);
+  for (MatrixJob& matrix : f.job.matrices) {
+    const std::int64_t bytes = matrix.y_dtype == DType::f32 ? 4 : 2;
+    if (matrix.y != nullptr) matrix.y += first * matrix.y_stride * bytes;
+    if (matrix.residual != nullptr) matrix.residual += first * matrix.residual_stride * bytes;
+  }
+  f.tokens.x = static_cast<const Raw*>(f.tokens.x) + first * f.tokens.stride;
+  f.tokens.first = first;
+  if (f.s != nullptr) f.s += first;
+  return f;
+}
+
+// x where tensor cores can read it, or copied there in pieces.
+template <int kSm, class Raw>
+int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch& launch, const FloatTuning& tuning) {
+  const auto at = reinterpret_cast<std::uintptr_t>(f.tokens.x);
+  const std::int64_t stride_bytes = f.tokens.stride * static_cast<std::int64_t>(sizeof(Raw));
+  if (at % 16 == 0 && (f.job.m == 1 || stride_bytes % 16 == 0) && f.job.k * sizeof(Raw) % 16 == 0) {
+    f.x = static_cast<const std::byte*>(f.tokens.x);
+    f.x_stride = stride_bytes;
+    f.x_columns = f.job.k;
+    return launch_tokens<kSm>(f, f.tokens.dtype, launch, tuning);
+  }
+  const auto columns = static_cast<std::int32_t>(padded(f.job.k));
+  f.x = workspace.x;
+  f.x_stride = columns * static_cast<std::int64_t>(sizeof(Raw));
+  f.x_columns = columns;
+  for (std::int64_t first = 0; first < f.job.m; first += kCopiedTokens) {
+    const std::int64_t rest = f.job.m - first;
+    const FloatJob piece = window<Raw>(f, first, rest < kCopiedTokens ? rest : kCopiedTokens);
+    copy_tokens<Raw><<<copy_blocks(piece.job.m, launch), kCopyThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(
+        static_cast<const Raw*>(piece.tokens.x), piece.tokens.stride, piece.job.m, piece.job.k, columns,
+        reinterpret_cast<Raw*>(workspace.x));
+    if (const int code = cudaGetLastError(); code != cudaSuccess) return code;
+    if (const int code = launch_tokens<kSm>(piece, f.tokens.dtype, launch, tuning); code != cudaSuccess) return code;
+  }
+  return cudaSuccess;
+}
+
+// The problem without its tokens; the groups of its matrices are the same.
+inline FloatJob float_job(const Params& p, const cuda::Launch& launch) {
+  FloatJob f = {};
+  f.job = job_of(p);
+  f.group = group_of(p.matrices[0].spec.granularity);
+  const bool one_group = f.group == 0 || f.group >= p.k;
+  const std::int64_t group_steps = (one_group ? padded(p.k) : f.group) / kStepColumns;
+  f.group_share = static_cast<std::uint32_t>(ceil_div(std::int64_t{1} << 31, group_steps));
+  f.last_group = one_group ? 0 : static_cast<std::int32_t>(ceil_div(p.k, f.group) - 1);
+  f.unit = static_cast<std::int32_t>(unit_of(f.job.column_tiles));
+  f.units = static_cast<std::int32_t>(ceil_div(f.job.column_tiles, f.unit));
+  f.s = p.math == LinearMath::w2a8 ? p.x_scales : nullptr;
+  f.tokens = {.x = p.x,
+              .stride = p.x_stride,
+              .k = p.k,
+              .first = 0,
+              .dtype = p.x_dtype,
+              .saturate = p.non_finite == NonFinite::saturate,
+              .report = cuda::report_of(launch)};
+  return f;
+}
+
+// Matrices [begin, end) of a problem, whose groups are the same.
+template <int kSm>
+int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const FloatWorkspace& workspace,
+                    const cuda::Launch& launch, const FloatTuning& tuning) {
+  Params p = all;
+  p.count = end - begin;
+  for (std::size_t i = begin; i < end; ++i) p.matrices[i - begin] = all.matrices[i];
+  FloatJob f = float_job(p, launch);
+  if (f.job.row_tiles == 0) return cudaSuccess;
+  const std::int64_t columns = padded(p.k);
+  if (p.x_dtype == DType::i8) return launch_given<kSm, std::int8_t>(f, workspace, launch, tuning);
+  if (p.math == LinearMath::w2_float && p.x_dtype != DType::f32)
+    return launch_given<kSm, std::uint16_t>(f, workspace, launch, tuning);
+  f.x = workspace.x;
+  f.x_columns = static_cast<std::int32_t>(columns);
+  if (p.math == LinearMath::w2a8) {
+    f.x_stride = columns;
+    f.s = workspace.scales;
+    f.tokens.x = workspace.x;
+    f.tokens.stride = columns;
+    f.tokens.dtype = DType::i8;
+  } else {
+    f.x_stride = columns * 2;
+    f.x_part = columns * 2 * p.m;
+    f.tiny = workspace.tiny;
+  }
+  return launch_tokens<kSm>(f, f.tokens.dtype, launch, tuning);
+}
+
+// Float tokens as int8, or split.
+inline int prepare(const Params& p, const FloatWorkspace& workspace, const cuda::Launch& launch) {
+  const auto columns = static_cast<std::int32_t>(padded(p.k));
+  if (p.math == LinearMath::w2a8 && p.x_dtype != DType::i8)
+    return activation_quantize::cuda_sm75.launch(
+        {.problem = {.m = p.m, .k = p.k, .dtype = p.x_dtype, .non_finite = p.non_finite},
+         .x = p.x,
+         .x_stride = p.x_stride,
+         .q = reinterpret_cast<std::int8_t*>(workspace.x),
+         .q_stride = columns,
+         .scales = workspace.scales,
+         .sums = workspace.sums},
+        nullptr, launch);
+  if (p.math == LinearMath::w2_float && p.x_dtype == DType::f32) {
+    split_tokens<<<copy_blocks(p.m, launch), kCopyThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(
+        static_cast<const float*>(p.x), p.x_stride, static_cast<int>(p.m), static_cast<int>(p.k), columns,
+        reinterpret_cast<std::uint16_t*>(workspace.x), workspace.tiny);
+    return cudaGetLastError();
+  }
+  return cudaSuccess;
+}
+
+// What float_serves<kSm>() takes. The workspace has float_workspace_bytes() of a problem with at least so many tokens.
+template <int kSm>
+int float_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch, const FloatTuning& tuning = {}) {
+  const FloatWorkspace parts(workspace, p.math, p.x_dtype, p.m, p.k);
+  if (const int code = prepare(p, parts, launch); code != cudaSuccess) return code;
+  for (std::size_t begin = 0, end = 0; begin < p.count; begin = end) {
+    const std::int64_t group = group_of(p.matrices[begin].spec.granularity);
+    for (end = begin; end < p.count && group_of(p.matrices[end].spec.granularity) == group;) ++end;
+    const int code = launch_matrices<kSm>(p, begin, end, parts, launch, tuning);
+    if (code != cudaSuccess) return code;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace tern::linear

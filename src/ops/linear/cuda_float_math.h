@@ -1,0 +1,217 @@
+// Words of the float modes of linear on tensor cores: how four neighbouring elements of a token meet a lane's trits,
+// what a lane reads of the weights, and how sums are folded. For .cu files only.
+#pragma once
+
+#include "ops/linear/cuda_job.h"
+
+namespace tern::linear {
+namespace {
+
+constexpr int kStepColumns = 32, kTileColumns = 128;
+
+// --- matrix instructions: 16 rows, 8 tokens ---
+
+// Of word i of a lane's 16 bytes the trits of a step, in the two highest bits of each byte; steps are constants where
+// loops are unrolled.
+__device__ inline unsigned operand_at(unsigned word, int step) { return word << (6 - 2 * step) & 0xC0C0C0C0U; }
+
+// Two bytes of an operand as bf16 or f16: a trit in the two highest bits is twice its value in both types.
+//     15 14 | 13 .. 0      01: 0x4000 is 2.0      11: 0xC000 is -2.0      00: 0
+__device__ inline unsigned low_halves(unsigned bytes) { return __byte_perm(bytes, 0, 0x1404); }
+__device__ inline unsigned high_halves(unsigned bytes) { return __byte_perm(bytes, 0, 0x3424); }
+
+template <class E>
+__device__ void mma_16_columns(float (&c)[4], const unsigned (&a)[4], uint2 b);
+
+template <>
+__device__ inline void mma_16_columns<cuda::Bf16>(float (&c)[4], const unsigned (&a)[4], uint2 b) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+#endif
+}
+template <>
+__device__ inline void mma_16_columns<cuda::F16>(float (&c)[4], const unsigned (&a)[4], uint2 b) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+#else
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b.x));
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[2]), "r"(a[3]), "r"(b.y));
+#endif
+}
+
+__device__ inline void mma_32_columns(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  const auto eight_rows = [](int& c0, int& c1, unsigned rows, unsigned tokens) {
+    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+r"(c0), "+r"(c1)
+        : "r"(rows), "r"(tokens));
+  };
+  eight_rows(c[0], c[1], a[0], b0);
+  eight_rows(c[2], c[3], a[1], b0);
+  eight_rows(c[0], c[1], a[2], b1);
+  eight_rows(c[2], c[3], a[3], b1);
+#endif
+}
+
+// --- tokens ---
+//
+// quad(step, half, j) gives lane 4g + t, of token 8j + g, the four elements of columns 32 * step + 16 * half + 4t. The
+// tensor cores take columns in another order, the same one for weights and tokens.
+
+// bf16 and f16. A sum is twice what it stands for.
+template <class E>
+struct HalfMath {
+  using Sum = float;
+  using Quad = uint2;
+  static constexpr int kElementBytes = 2;
+  static constexpr float kUnit = 0.5F;  // of a sum
+  static __device__ float widen(float sum) { return sum; }
+
+  template <int kRowTiles, int kTokenTiles, class Quads>
+  static __device__ void add_step(float (&sums)[kRowTiles][kTokenTiles][4], const uint4 (&words)[kRowTiles], int step,
+                                  const Quads& quad) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      Quad x[kTokenTiles];
+#pragma unroll
+      for (int j = 0; j < kTokenTiles; ++j) x[j] = quad(step, half, j);
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+        const unsigned upper = operand_at(half == 0 ? words[r].x : words[r].z, step);  // rows g
+        const unsigned lower = operand_at(half == 0 ? words[r].y : words[r].w, step);  // rows g + 8
+        const unsigned a[4] = {low_halves(upper), low_halves(lower), high_halves(upper), high_halves(lower)};
+#pragma unroll
+        for (int j = 0; j < kTokenTiles; ++j) mma_16_columns<E>(sums[r][j], a, x[j]);
+      }
+    }
+  }
+};
+
+// int8. A sum is 64 times what it stands for, and exact: a flush is 128 columns at most.
+struct Int8Math {
+  using Sum = int;
+  using Quad = unsigned;
+  static constexpr int kElementBytes = 1;
+  static constexpr float kUnit = 1.0F / TileMma::kUnit;
+  static __device__ float widen(int sum) { return __int2float_rn(sum); }
+
+  template <int kRowTiles, int kTokenTiles, class Quads>
+  static __device__ void add_step(int (&sums)[kRowTiles][kTokenTiles][4], const uint4 (&words)[kRowTiles], int step,
+                                  const Quads& quad) {
+    Quad x[2][kTokenTiles];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int j = 0; j < kTokenTiles; ++j) x[half][j] = quad(step, half, j);
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      const unsigned a[4] = {operand_at(words[r].x, step), operand_at(words[r].y, step), operand_at(words[r].z, step),
+                             operand_at(words[r].w, step)};
+#pragma unroll
+      for (int j = 0; j < kTokenTiles; ++j) mma_32_columns(sums[r][j], a, x[0][j], x[1][j]);
+    }
+  }
+};
+
+// --- weights ---
+
+// How sums of f32 are folded, see cuda_float_kernels.h: kFlush columns are one chain of matrix instructions.
+template <int kFlush_, bool kGroups_>
+struct Fold {
+  static constexpr int kFlush = kFlush_;
+  static constexpr bool kGroups = kGroups_;
+  static constexpr int kFlushes = kTileColumns / kFlush;  // of a tile
+};
+
+// A lane's part of a column tile: its words, and the scales of rows g and g + 8 where groups have their own.
+template <class F, int kRowTiles>
+struct Weights {
+  uint4 words[kRowTiles];
+  float scales[F::kGroups ? F::kFlushes : 1][kRowTiles][2];
+};
+
+__device__ inline uint4 load_once(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+// Adds a column tile to f32 sums.
+template <class Math, class F, int kRowTiles, int kTokenTiles, class Quads>
+__device__ void add_tile(float (&to)[kRowTiles][kTokenTiles][4], const Weights<F, kRowTiles>& weights,
+                         const Quads& quad) {
+  constexpr int kSteps = F::kFlush / kStepColumns;
+#pragma unroll
+  for (int flush = 0; flush < F::kFlushes; ++flush) {
+    typename Math::Sum sums[kRowTiles][kTokenTiles][4] = {};
+#pragma unroll
+    for (int step = flush * kSteps; step < (flush + 1) * kSteps; ++step)
+      Math::add_step(sums, weights.words, step, quad);
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r)
+#pragma unroll
+      for (int j = 0; j < kTokenTiles; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float sum = Math::widen(sums[r][j][i]);
+          float& at = to[r][j][i];
+          if constexpr (F::kGroups)
+            at = __fmaf_rn(sum, weights.scales[flush][r][i / 2], at);
+          else
+            at = __fadd_rn(at, sum);
+        }
+  }
+}
+
+// --- memory and order ---
+
+// Sixteen bytes on their way into shared memory; zeros where they are not there.
+__device__ inline void copy_16_async(void* to, const void* from, bool there) {
+#if __CUDA_ARCH__ >= 800
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0) : "memory");
+#endif
+}
+__device__ inline void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int kMayBeOnTheirWay>
+__device__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kMayBeOnTheirWay) : "memory");
+#endif
+}
+
+// The next kernel of the stream may start, and wait for this one where it needs what this one writes.
+__device__ inline void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+}  // namespace
+}  // namespace tern::linear

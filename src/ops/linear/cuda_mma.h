@@ -1,0 +1,249 @@
+// linear by mma.sync: how a problem is cut into blocks, and the launches. Exact w2a8 for one token to some dozens, any
+// number by blocks of 64. For .cu files only.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/linear/cuda_mma_block.h"
+
+namespace tern::linear {
+namespace {
+
+// How a launch is cut. row_tiles and depth choose an instance of the kernel, the rest is data.
+struct MmaTuning {
+  int row_tiles = 1;       // of a warp
+  int depth = 4;           // column tiles of a warp that are under way
+  int row_warps = 1;       // of a block
+  int split = 8;           // warps that share the columns of a row tile
+  int blocks_per_sm = 0;   // at most; 0: a block for every group of rows
+  bool fused = true;       // one token of floats: quantized by every block for itself, not by a kernel before
+  int carveout = 50;       // per cent of L1 that is shared memory; the same for kernels that are to overlap
+  bool dependent = false;  // programmatic dependent launch: only of code compiled for sm_90 or newer
+};
+
+// Codes of all tokens with their pitch, then their scales: where floats are quantized by a kernel of their own.
+inline std::int64_t mma_token_pitch(std::int64_t k) { return ceil_div(k, TileMma::kColumns) * TileMma::kColumns; }
+inline std::size_t mma_workspace_bytes(const Linear::Problem& problem) {
+  if (problem.x_dtype == DType::i8) return 0;
+  return static_cast<std::size_t>(problem.m_max * (mma_token_pitch(problem.k) + std::int64_t{sizeof(float)}));
+}
+
+inline int mma_token_tiles(std::int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8; }
+
+// How to cut a problem. One token: every weight under way at once where registers allow it, over as many warps as make
+// the shortest chains; else blocks that stay. More tokens: fewer blocks with more rows, because each reads all tokens.
+inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, std::int64_t m, int multiprocessors) {
+  const int token_tiles = mma_token_tiles(m);
+  const auto evened = [&](std::int64_t split) {
+    const std::int64_t columns = std::max<std::int64_t>(column_tiles, 1);
+    return static_cast<int>(ceil_div(columns, ceil_div(columns, std::clamp<std::int64_t>(split, 1, columns))));
+  };
+  MmaTuning tuning;
+  if (token_tiles == 1) {
+    constexpr std::int64_t kWarps = 20;  // that a multiprocessor holds at depth 8
+    const std::int64_t loads = row_tiles * column_tiles / multiprocessors;
+    const std::int64_t steps = std::clamp<std::int64_t>(loads / 14, 2, 8);
+    tuning.depth = steps <= 4 ? 4 : 8;
+    const int most = mma_max_warps(1, 1, tuning.depth);
+    const bool stays = row_tiles > 8 * std::int64_t{multiprocessors};
+    const std::int64_t resident =
+        std::max<std::int64_t>(kWarps * multiprocessors / std::max<std::int64_t>(row_tiles, 1), 1);
+    tuning.split = evened(std::min<std::int64_t>({ceil_div(column_tiles, steps), most, stays ? most : resident}));
+    const std::int64_t rows = ceil_div(row_tiles, multiprocessors);
+    tuning.row_warps = static_cast<int>(std::clamp<std::int64_t>((m == 1 ? 4 : most) / tuning.split, 1, rows));
+    if (stays)
+      tuning.blocks_per_sm = static_cast<int>(std::max<std::int64_t>(kWarps / (tuning.split * tuning.row_warps), 1));
+    return tuning;
+  }
+  tuning.row_tiles = 2;
+  tuning.depth = token_tiles == 2 ? 4 : 2;
+  tuning.row_warps =
+      static_cast<int>(std::clamp<std::int64_t>(ceil_div(row_tiles, std::int64_t{2} * multiprocessors), 1, 4));
+  tuning.split = evened(mma_max_warps(token_tiles, 2, tuning.depth) / tuning.row_warps);
+  tuning.blocks_per_sm = 1;
+  return tuning;
+}
+
+// The same of a problem, with what the caller asked for.
+inline MmaTuning mma_tuning(const Params& p, const cuda::Launch& launch) {
+  std::int64_t row_tiles = 0;
+  for (std::size_t i = 0; i < p.count; ++i) row_tiles += ceil_div(p.matrices[i].spec.n, TileMma::kRows);
+  MmaTuning tuning = mma_tuning(row_tiles, ceil_div(p.k, TileMma::kColumns), p.m, launch.multiprocessors);
+  if (launch.tuning == nullptr) return tuning;
+  const Tuning& asked = *launch.tuning;
+  const int most = mma_max_warps(mma_token_tiles(p.m), tuning.row_tiles, tuning.depth);
+  if (asked.split > 0) tuning.split = std::min(asked.split, most);
+  if (asked.threads > 0) tuning.row_warps = asked.threads / kWarp / tuning.split;
+  tuning.row_warps = std::clamp(tuning.row_warps, 1, most / tuning.split);
+  if (asked.grid == GridStrategy::fixed) tuning.blocks_per_sm = 0;
+  if (asked.grid == GridStrategy::occupancy) tuning.blocks_per_sm = std::max(tuning.blocks_per_sm, 1);
+  return tuning;
+}
+
+// Fills in how mma is cut and returns the bytes of shared memory of a block; limit: of any block. Where the tokens do
+// not fit they pass through two buffers, and as many warps share the columns as those have room for; more than limit:
+// they have none.
+inline std::int64_t cut(MmaJob& mma, const MmaTuning& tuning, int token_tiles, std::int64_t limit) {
+  const Job& job = mma.job;
+  mma.tokens_of_pass = std::min(job.m, 8);
+  mma.row_warps =
+      std::min<std::int32_t>(tuning.row_warps, static_cast<std::int32_t>(ceil_div(job.row_tiles, tuning.row_tiles)));
+  mma.split = std::max(std::min(tuning.split, job.column_tiles), 1);
+  const std::int64_t column_bytes = TileMma::kColumns * (token_tiles == 1 ? mma.tokens_of_pass : 8 * token_tiles);
+  std::int64_t budget = tuning.blocks_per_sm <= 1 ? limit : (limit + 1024) / tuning.blocks_per_sm - 1024;
+  const auto fixed = [&] {
+    const std::int64_t words =
+        std::int64_t{2} * mma.row_warps * mma.split * mma.tokens_of_pass * mma_pitch(tuning.row_tiles);
+    return kPartialsAt + ceil_div(words * 4, 128) * 128;
+  };
+  const auto batches = [&] { return ceil_div(ceil_div(job.column_tiles, mma.split), tuning.depth); };
+  const auto unit = [&] { return tuning.depth * mma.split * column_bytes; };  // of a batch
+  std::int64_t bytes = fixed() + job.column_tiles * column_bytes;
+  if (bytes <= budget) {
+    mma.chunk_batches = static_cast<std::int32_t>(batches());
+    mma.chunk_columns = job.column_tiles;
+  } else {
+    while (fixed() + 2 * unit() > budget) {
+      if (budget < limit)
+        budget = limit;
+      else if (mma.split > 1)
+        mma.split /= 2;
+      else if (mma.row_warps > 1)
+        mma.row_warps /= 2;
+      else
+        return limit + 1;
+    }
+    mma.chunk_batches = static_cast<std::int32_t>(std::min((budget - fixed()) / 2 / unit(), batches()));
+    mma.chunk_columns = mma.chunk_batches * tuning.depth * mma.split;
+    bytes = fixed() + 2 * mma.chunk_batches * unit();
+  }
+  mma.batches = static_cast<std::int32_t>(batches());
+  mma.chunk_bytes = static_cast<std::int32_t>(mma.chunk_columns * column_bytes);
+  mma.tokens_at = static_cast<std::int32_t>(fixed());
+  mma.groups = static_cast<std::int32_t>(ceil_div(job.row_tiles, mma.row_warps * tuning.row_tiles));
+  return bytes;
+}
+
+template <class... Arguments, class... Given>
+int launch_kernel(void (*kernel)(Arguments...), dim3 blocks, dim3 threads, std::int64_t shared_bytes,
+                  const MmaTuning& tuning, const cuda::Launch& launch, const Given&... given) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = &attribute;
+  config.numAttrs = tuning.dependent ? 1 : 0;
+  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, given...);
+  return error != cudaSuccess ? error : cudaGetLastError();
+}
+
+struct Grid {
+  std::int64_t blocks;  // along x
+  std::int64_t shared_bytes;
+  int shared_limit;  // of any block
+};
+
+template <class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
+int launch_instance(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& launch, const Grid& grid) {
+  const auto kernel = mma_linear<Isa, X, kTokenTiles, kRowTiles, kDepth>;
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, tuning.carveout);
+  if (error == cudaSuccess && grid.shared_bytes > 48 * 1024)  // always to the limit: other threads launch it too
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, grid.shared_limit);
+  if (error != cudaSuccess) return error;
+  constexpr std::int64_t kMaxY = 65535, kTokens = 8 * kTokenTiles;
+  MmaJob part = mma;
+  for (; part.first_token < mma.job.m; part.first_token += kMaxY * kTokens) {
+    const std::int64_t blocks_y = std::min(ceil_div(mma.job.m - part.first_token, kTokens), kMaxY);
+    const int failed =
+        launch_kernel(kernel, dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(blocks_y)),
+                      dim3(kWarp, static_cast<unsigned>(mma.split), static_cast<unsigned>(mma.row_warps)),
+                      grid.shared_bytes, tuning, launch, part);
+    if (failed != 0) return failed;
+  }
+  return cudaSuccess;
+}
+
+// All instances: tiles of tokens, row tiles of a warp, depth.
+template <class Isa, class X>
+int launch_cut(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& launch, const Grid& grid) {
+  const auto is = [&](int token_tiles, int row_tiles, int depth) {
+    return mma_token_tiles(mma.job.m) == token_tiles && tuning.row_tiles == row_tiles && tuning.depth == depth;
+  };
+  if (is(1, 1, 4)) return launch_instance<Isa, X, 1, 1, 4>(mma, tuning, launch, grid);
+  if (is(1, 1, 8)) return launch_instance<Isa, X, 1, 1, 8>(mma, tuning, launch, grid);
+  if constexpr (std::is_same_v<X, Codes>) {
+    if (is(1, 2, 4)) return launch_instance<Isa, X, 1, 2, 4>(mma, tuning, launch, grid);
+    if (is(2, 1, 4)) return launch_instance<Isa, X, 2, 1, 4>(mma, tuning, launch, grid);
+    if (is(2, 2, 4)) return launch_instance<Isa, X, 2, 2, 4>(mma, tuning, launch, grid);
+    if (is(4, 2, 2)) return launch_instance<Isa, X, 4, 2, 2>(mma, tuning, launch, grid);
+    if (is(8, 2, 2)) return launch_instance<Isa, X, 8, 2, 2>(mma, tuning, launch, grid);
+  }
+  return cudaErrorInvalidValue;
+}
+
+template <class E>
+int launch_quantize(const Tokens& tokens, std::int64_t m, std::byte* codes, float* scales, const MmaTuning& tuning,
+                    const cuda::Launch& launch) {
+  const std::int64_t vectors = ceil_div(tokens.k, aq::kVector<E>);
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(ceil_div(vectors, 2 * kWarp) * kWarp, 64, 1024));
+  return launch_kernel(quantize_tokens<E>, dim3(static_cast<unsigned>(m)), dim3(static_cast<unsigned>(threads)), 0,
+                       tuning, launch, tokens, codes, static_cast<int>(mma_token_pitch(tokens.k)), scales);
+}
+
+// k up to kMaxMmaK; m, n of each matrix and k at least 1.
+template <class Isa>
+int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& launch, const MmaTuning& tuning) {
+  const std::int64_t x_bytes = params.x_dtype == DType::i8 ? 1 : params.x_dtype == DType::f32 ? 4 : 2;
+  MmaJob mma = {};
+  mma.job = job_of(params);
+  mma.tokens = {.x = params.x,
+                .stride = params.x_stride,
+                .scales = params.x_scales,
+                .k = mma.job.k,
+                .aligned = reinterpret_cast<std::uintptr_t>(params.x) % kChunk == 0 &&
+                           (params.m == 1 || params.x_stride * x_bytes % kChunk == 0),
+                .saturate = params.non_finite == NonFinite::saturate,
+                .report = cuda::report_of(launch)};
+  const int token_tiles = mma_token_tiles(params.m);
+  if (tuning.row_warps < 1 || tuning.split < 1 ||
+      tuning.row_warps * tuning.split > mma_max_warps(token_tiles, tuning.row_tiles, tuning.depth))
+    return cudaErrorInvalidValue;
+  Grid grid = {};
+  const cudaError_t asked =
+      cudaDeviceGetAttribute(&grid.shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device);
+  if (asked != cudaSuccess) return asked;
+  grid.shared_bytes = cut(mma, tuning, token_tiles, grid.shared_limit);
+  if (grid.shared_bytes > grid.shared_limit) return cudaErrorInvalidConfiguration;
+  grid.blocks = mma.groups;
+  if (tuning.blocks_per_sm > 0) {  // 1024: what the system takes of a block's shared memory
+    const std::int64_t fit = (grid.shared_limit + 1024) / (grid.shared_bytes + 1024);
+    grid.blocks = std::min(grid.blocks, std::min<std::int64_t>(tuning.blocks_per_sm, fit) * launch.multiprocessors);
+  }
+  const auto run = [&]<class X>() { return launch_cut<Isa, X>(mma, tuning, launch, grid); };
+  if (params.x_dtype == DType::i8) return run.template operator()<Codes>();
+
+  const bool fused = tuning.fused && params.m == 1 && tuning.row_tiles == 1 && mma.chunk_batches >= mma.batches;
+  return cuda::with_element(params.x_dtype, [&]<class E>() -> int {
+    if constexpr (std::is_same_v<E, cuda::F64>) {
+      return cudaErrorInvalidValue;
+    } else {
+      if (fused) return run.template operator()<E>();
+      auto* scales = reinterpret_cast<float*>(workspace + params.m * mma_token_pitch(params.k));
+      const int failed = launch_quantize<E>(mma.tokens, params.m, workspace, scales, tuning, launch);
+      if (failed != 0) return failed;
+      mma.tokens.x = workspace;
+      mma.tokens.stride = mma_token_pitch(params.k);
+      mma.tokens.scales = scales;
+      mma.tokens.k = static_cast<std::int32_t>(ceil_div(params.k, kChunk) * kChunk);
+      mma.tokens.aligned = true;
+      return run.template operator()<Codes>();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tern::linear

@@ -1,0 +1,17 @@
+// linear on Turing: m8n8k16 for any number of tokens.
+#include "ops/linear/cuda_choice.h"
+#include "ops/linear/cuda_mma.h"
+
+namespace tern::linear {
+
+extern const Cuda cuda_sm75;
+constinit const Cuda cuda_sm75 = {
+    [](const Linear::Problem& p) { return chosen_workspace(p, float_sm75, mma_workspace_bytes(p)); },
+    [](const Params& all, std::byte* workspace, const cuda::Launch& launch) {
+      return launch_chosen(all, workspace, launch, float_sm75,
+                           [](const Params& p, std::byte* scratch, const cuda::Launch& on) {
+                             return mma_launch<Sm75>(p, scratch, on, mma_tuning(p, on));
+                           });
+    }};
+
+}  // namespace tern::linear

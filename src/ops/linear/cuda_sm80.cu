@@ -1,0 +1,17 @@
+// linear on Ampere and its kin: m16n8k32 for any number of tokens.
+#include "ops/linear/cuda_choice.h"
+#include "ops/linear/cuda_mma.h"
+
+namespace tern::linear {
+
+extern const Cuda cuda_sm80;
+constinit const Cuda cuda_sm80 = {
+    [](const Linear::Problem& p) { return chosen_workspace(p, float_sm80, mma_workspace_bytes(p)); },
+    [](const Params& all, std::byte* workspace, const cuda::Launch& launch) {
+      return launch_chosen(all, workspace, launch, float_sm80,
+                           [](const Params& p, std::byte* scratch, const cuda::Launch& on) {
+                             return mma_launch<Sm80>(p, scratch, on, mma_tuning(p, on));
+                           });
+    }};
+
+}  // namespace tern::linear

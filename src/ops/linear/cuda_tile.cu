@@ -1,0 +1,295 @@
+// Canonical rows into the tiles that GPUs read, and back: a warp for each tile of 16 rows by 128 columns.
+//
+// Lane 4g + t has words 0 to 3 of its tile (tile_mma.h). Word i has, of row g + 8 * (i % 2), the bytes of i2
+//     8s + 4 * (i / 2) + t,  s = 0..3        four columns each, those of step s
+// so one word of a tile is four bytes of a row, 4 x 4 codes, transposed. Lane t reads bytes 8t to 8t + 7, those of step
+// t, and the four lanes of a row exchange them: 4 x 4 bytes, transposed.
+#include "ops/linear/cuda_tile.h"
+
+#include "base/checked.h"
+#include "format/b3.h"
+#include "format/format.h"
+#include "format/i2.h"
+#include "format/tile16.h"
+#include "format/tile_mma.h"
+#include "ops/cuda_words.h"
+
+namespace tern::linear {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+constexpr int kThreads = 256;
+constexpr int kTilesEach = 4;                                  // of a warp at once: 2 KB under way
+constexpr std::int64_t kTileRowBytes = TileMma::kColumns / 4;  // i2
+constexpr unsigned kLow = 0x55555555U, kZeros = 0x55555555U;   // low bits of all pairs; the code of 0 in all
+
+// --- words of 16 codes ---
+
+// Two's complement of codes (trit + 1): 0 1 2 to 3 0 1, and 3, which is no trit, to 0.
+__device__ unsigned trits_of(unsigned codes) { return (~codes & kLow) | (~(codes | codes >> 1) & kLow) << 1; }
+__device__ unsigned codes_of(unsigned trits) { return (~trits & kLow) | (trits & ~(trits >> 1) & kLow) << 1; }
+
+// Byte s of lane t of four becomes byte t of lane s.
+__device__ unsigned transpose_bytes(unsigned word, int t) {
+  unsigned other = __shfl_xor_sync(kAllLanes, word, 1);
+  word = __byte_perm(word, other, t & 1 ? 0x3715 : 0x6240);
+  other = __shfl_xor_sync(kAllLanes, word, 2);
+  return __byte_perm(word, other, t & 2 ? 0x3276 : 0x5410);
+}
+
+// --- canonical rows ---
+
+// The codes of a byte of b3, the first in the low bits; 3 in all places of a byte that no trits give.
+__device__ unsigned codes_of_b3(std::uint8_t byte) {
+  if (!b3::valid(byte)) return 0x3FF;
+  unsigned q = byte, codes = 0;
+#pragma unroll
+  for (int j = 0; j < 5; ++j) {
+    q *= 3;
+    codes |= (q >> 8) << (2 * j);
+    q &= 255;
+  }
+  return codes;
+}
+
+// Four neighbouring codes of a row of b3 as i2 has them, columns behind the row's bytes as zeros.
+__device__ unsigned quad_of_b3(const std::uint8_t* row, std::int64_t bytes, std::int64_t column) {
+  const std::int64_t at = column / 5;
+  const auto j = static_cast<int>(column % 5);
+  if (at >= bytes) return kZeros & 0xFF;
+  const unsigned behind = j > 1 && at + 1 < bytes ? codes_of_b3(row[at + 1]) : kZeros & 0x3FF;
+  return (codes_of_b3(row[at]) | behind << 10) >> (2 * j) & 0xFF;
+}
+
+// Eight bytes of a row of i2, those behind it as zeros.
+__device__ uint2 load_eight(const std::uint8_t* row, std::int64_t bytes, std::int64_t at, bool aligned) {
+  if (aligned && at + 8 <= bytes) return *reinterpret_cast<const uint2*>(row + at);
+  unsigned words[2] = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) words[i / 4] |= (at + i < bytes ? row[at + i] : kZeros & 0xFF) << (8 * (i % 4));
+  return make_uint2(words[0], words[1]);
+}
+
+// --- tiling ---
+
+struct Item {
+  std::int64_t row, tile;  // the lane's first row, in the piece; the first column tile
+};
+
+// The items of a warp: kTilesEach column tiles of 16 rows.
+struct Items {
+  std::int64_t column_groups, count;
+  __host__ __device__ explicit Items(const TilePiece& piece)
+      : column_groups(ceil_div(ceil_div(piece.k, TileMma::kColumns), kTilesEach)),
+        count(column_groups * ceil_div(piece.rows, TileMma::kRows)) {}
+  [[nodiscard]] __device__ Item at(std::int64_t index, int lane) const {
+    return {index / column_groups * TileMma::kRows + lane / 4, index % column_groups * kTilesEach};
+  }
+};
+
+// Columns of a word, by its byte and step.
+__device__ std::int64_t column_of(std::int64_t tile, int t, int i, int b, int s) {
+  return tile * TileMma::kColumns + 32 * s + 16 * (i / 2) + 4 * t + b;
+}
+
+// Word i of a lane from its codes: zeros behind k, and a report of what is no trit.
+__device__ unsigned checked_trits(const TilePiece& piece, unsigned codes, std::int64_t row, std::int64_t tile, int t,
+                                  int i, const cuda::Report& report) {
+  const bool ends = (tile + 1) * TileMma::kColumns > piece.k;
+  if (!ends && (codes & codes >> 1 & kLow) == 0) return trits_of(codes);
+  for (int b = 0; b < 4; ++b)
+    for (int s = 0; s < 4; ++s) {
+      const std::int64_t column = column_of(tile, t, i, b, s);
+      const int bit = 8 * b + 2 * s;
+      if (column >= piece.k)
+        codes = (codes & ~(3U << bit)) | 1U << bit;
+      else if ((codes >> bit & 3) == 3)
+        report(cuda::kInvalidCode, (piece.first_row + row) * piece.k + column);
+    }
+  return trits_of(codes);
+}
+
+template <Format kFormat>
+__global__ void __launch_bounds__(kThreads)
+    tile_rows(const TileJob job, const std::int64_t row_bytes, const bool aligned, const cuda::Report report) {
+  const TilePiece& piece = job.piece;
+  const Items items(piece);
+  const std::int64_t column_tiles = ceil_div(piece.k, TileMma::kColumns);
+  const int lane = threadIdx.x % kWarp, t = lane % 4;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / kWarp);
+  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
+  for (; index < items.count; index += step) {
+    const Item item = items.at(index, lane);
+    const bool there[2] = {item.row < piece.rows, item.row + 8 < piece.rows};
+    const std::uint8_t* rows[2];
+    for (int r = 0; r < 2; ++r) rows[r] = job.codes + (there[r] ? item.row + 8 * r : 0) * piece.stride_bytes;
+
+    uint2 read[kTilesEach][2];  // of i2: bytes of each of two rows
+    if constexpr (kFormat == Format::i2) {
+#pragma unroll
+      for (int d = 0; d < kTilesEach; ++d)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          read[d][r] = there[r] ? load_eight(rows[r], row_bytes, (item.tile + d) * kTileRowBytes + 8 * t, aligned)
+                                : make_uint2(kZeros, kZeros);
+    }
+#pragma unroll
+    for (int d = 0; d < kTilesEach; ++d) {
+      const std::int64_t tile = item.tile + d;
+      if (tile >= column_tiles) break;  // the same for all lanes
+      unsigned words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        unsigned bytes = 0;  // byte s: the codes of step s
+        if constexpr (kFormat == Format::i2) {
+          bytes = transpose_bytes(i / 2 == 0 ? read[d][i % 2].x : read[d][i % 2].y, t);
+        } else {
+          for (int s = 0; s < 4; ++s)
+            bytes |= (there[i % 2] ? quad_of_b3(rows[i % 2], row_bytes, column_of(tile, t, i, 0, s)) : kZeros & 0xFF)
+                     << (8 * s);
+        }
+        words[i] = checked_trits(piece, Tile16::transpose(bytes), item.row + 8 * (i % 2), tile, t, i, report);
+      }
+      const std::int64_t row_tile = (piece.first_row + item.row) / TileMma::kRows;
+      reinterpret_cast<uint4*>(job.tiles)[(row_tile * column_tiles + tile) * kWarp + lane] =
+          make_uint4(words[0], words[1], words[2], words[3]);
+    }
+  }
+}
+
+constexpr int kSide = 32;  // of a square of scales
+
+__global__ void tile_scales(const TileJob job, const std::int64_t rows, const std::int64_t segment_squares) {
+  __shared__ float square[kSide][kSide + 1];
+  const std::int64_t row = blockIdx.x / segment_squares * kSide, segment = blockIdx.x % segment_squares * kSide;
+  for (int i = threadIdx.y; i < kSide; i += blockDim.y) {
+    const std::int64_t r = row + i, s = segment + threadIdx.x;
+    square[i][threadIdx.x] = r < job.piece.rows && s < job.segments ? job.scales[r * job.segments + s] : 1.0F;
+  }
+  __syncthreads();
+  for (int i = threadIdx.y; i < kSide; i += blockDim.y) {
+    const std::int64_t r = row + threadIdx.x, s = segment + i;
+    if (r < rows && s < job.segments)
+      job.tiled_scales[s * job.scale_stride + job.piece.first_row + r] = square[threadIdx.x][i];
+  }
+}
+
+__global__ void copy_scale(const float* from, float* to) { *to = *from; }
+
+// --- and back ---
+
+__global__ void __launch_bounds__(kThreads)
+    untile_i2(const UntileJob job, const std::int64_t row_bytes, const bool aligned) {
+  const TilePiece& piece = job.piece;
+  const Items items(piece);
+  const std::int64_t column_tiles = ceil_div(piece.k, TileMma::kColumns);
+  const int lane = threadIdx.x % kWarp, t = lane % 4;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / kWarp);
+  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
+  for (; index < items.count; index += step) {
+    const Item item = items.at(index, lane);
+    const std::int64_t row_tile = (piece.first_row + item.row) / TileMma::kRows;
+#pragma unroll
+    for (int d = 0; d < kTilesEach; ++d) {
+      const std::int64_t tile = item.tile + d;
+      if (tile >= column_tiles) break;
+      const auto* from = reinterpret_cast<const uint4*>(job.tiles) + (row_tile * column_tiles + tile) * kWarp;
+      const uint4 of_lane = from[lane];
+      const unsigned words[4] = {of_lane.x, of_lane.y, of_lane.z, of_lane.w};
+      unsigned bytes[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) bytes[i] = transpose_bytes(Tile16::transpose(codes_of(words[i])), t);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const std::int64_t row = item.row + 8 * r, at = tile * kTileRowBytes + 8 * t;
+        if (row >= piece.rows) continue;
+        std::uint8_t* to = job.codes + row * piece.stride_bytes;
+        if (aligned && at + 8 <= row_bytes)
+          *reinterpret_cast<uint2*>(to + at) = make_uint2(bytes[r], bytes[2 + r]);
+        else
+          for (int i = 0; i < 8; ++i)
+            if (at + i < row_bytes) to[at + i] = static_cast<std::uint8_t>(bytes[i / 4 * 2 + r] >> (8 * (i % 4)));
+      }
+    }
+  }
+}
+
+// A thread for each byte.
+__global__ void __launch_bounds__(kThreads) untile_b3(const UntileJob job, const std::int64_t row_bytes) {
+  const TilePiece& piece = job.piece;
+  const TileMma tile = TileMma::of(piece.n, piece.k);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; index < piece.rows * row_bytes; index += step) {
+    const std::int64_t row = index / row_bytes, at = index % row_bytes;
+    unsigned v = 0;
+    for (std::int64_t column = 5 * at; column < 5 * at + 5; ++column) {
+      const int trit = column < piece.k ? tile.trit(job.tiles, piece.first_row + row, column) : 0;
+      v = 3 * v + static_cast<unsigned>(trit + 1);
+    }
+    job.codes[row * piece.stride_bytes + at] = static_cast<std::uint8_t>((v * 256 + 242) / 243);
+  }
+}
+
+// --- launches ---
+
+// Blocks for so many pieces of work, the GPU filled several times at most.
+unsigned blocks_for(std::int64_t work, std::int64_t each, const cuda::Launch& launch) {
+  const std::int64_t most = std::int64_t{launch.multiprocessors} * 32, blocks = ceil_div(work, each);
+  return static_cast<unsigned>(blocks < most ? blocks : most);
+}
+
+bool eights_aligned(const void* codes, std::int64_t stride_bytes) {
+  return reinterpret_cast<std::uintptr_t>(codes) % 8 == 0 && stride_bytes % 8 == 0;
+}
+
+int launch_scales(const TileJob& job, cudaStream_t stream) {
+  if (job.one_scale) {
+    copy_scale<<<1, 1, 0, stream>>>(job.scales, job.tiled_scales);
+    return cudaGetLastError();
+  }
+  const bool last = job.piece.first_row + job.piece.rows == job.piece.n;
+  const std::int64_t rows = last ? job.scale_stride - job.piece.first_row : job.piece.rows;
+  const std::int64_t segment_squares = ceil_div(job.segments, kSide);
+  const auto blocks = static_cast<unsigned>(ceil_div(rows, kSide) * segment_squares);
+  tile_scales<<<blocks, dim3(kSide, 8), 0, stream>>>(job, rows, segment_squares);
+  return cudaGetLastError();
+}
+
+int tile(const TileJob& job, const cuda::Launch& launch) {
+  const TilePiece& piece = job.piece;
+  const auto stream = static_cast<cudaStream_t>(launch.stream);
+  if (piece.rows == 0) return cudaSuccess;
+  if (job.scales != nullptr)
+    if (const int code = launch_scales(job, stream); code != cudaSuccess) return code;
+  const std::int64_t items = Items(piece).count;
+  if (items == 0) return cudaSuccess;
+  const unsigned blocks = blocks_for(items, kThreads / kWarp, launch);
+  const std::int64_t bytes = row_bytes(piece.format, piece.k);
+  const bool aligned = eights_aligned(job.codes, piece.stride_bytes);
+  if (piece.format == Format::i2)
+    tile_rows<Format::i2><<<blocks, kThreads, 0, stream>>>(job, bytes, aligned, cuda::report_of(launch));
+  else
+    tile_rows<Format::b3><<<blocks, kThreads, 0, stream>>>(job, bytes, aligned, cuda::report_of(launch));
+  return cudaGetLastError();
+}
+
+int untile(const UntileJob& job, const cuda::Launch& launch) {
+  const TilePiece& piece = job.piece;
+  const auto stream = static_cast<cudaStream_t>(launch.stream);
+  const std::int64_t items = Items(piece).count, bytes = row_bytes(piece.format, piece.k);
+  if (items == 0) return cudaSuccess;
+  if (piece.format == Format::i2)
+    untile_i2<<<blocks_for(items, kThreads / kWarp, launch), kThreads, 0, stream>>>(
+        job, bytes, eights_aligned(job.codes, piece.stride_bytes));
+  else
+    untile_b3<<<blocks_for(piece.rows * bytes, kThreads, launch), kThreads, 0, stream>>>(job, bytes);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+constinit const CudaTiling cuda_tile = {tile, untile};
+
+}  // namespace tern::linear

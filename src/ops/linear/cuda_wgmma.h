@@ -1,0 +1,427 @@
+// The prefill kernel of linear on sm_90a: int8 activations by ternary weights, exact, with the matrix instructions of a
+// warpgroup. For .cu files only.
+//
+// A block is two warpgroups that multiply and a thread that loads. It works through tiles of kRows rows of weights by
+// kWidth tokens; per step of 128 columns the copy engine brings
+//
+//     x        kWidth tokens x 128 bytes, swizzled             the operand in shared memory
+//     weights  kRows rows x 128 columns: TileMma, 512 bytes    16 bytes a lane, decoded to the operand in registers
+//
+// into one stage of a ring. Weights have 2 bits and x has 8, so a tile of more rows than tokens reads least. A
+// warpgroup keeps kBlocks times 64 rows x kWidth sums; it decodes half a step while the products of the other half run.
+// The second warpgroup follows the first by some steps: so each stores its results while the other multiplies.
+#pragma once
+
+#include "ops/linear/cuda_wgmma_store.h"
+
+namespace tern::linear {
+namespace {
+
+constexpr int kMultipliers = 2;  // warpgroups
+constexpr int kWgmmaThreads = (kMultipliers + 1) * kGroupThreads;
+constexpr int kSharedLimit = 227 * 1024;
+constexpr int kMostStages = 16;
+// Registers of a thread that multiplies and of one that does not: 2 * 128 * 232 + 128 * 40 <= 65536.
+constexpr int kMultiplierRegisters = 232, kLoaderRegisters = 40;
+// Numbers of barriers: a warpgroup's own, and the second's wait for the first.
+constexpr int kGroupBarrier = 1, kLeadBarrier = kGroupBarrier + kMultipliers;
+
+// A kernel: the tile, the narrower tile of what is left for a last wave, and where things lie in shared memory.
+template <int kBlocks_, int kWidth_, int kTail_>
+struct WgmmaShape {
+  static constexpr int kBlocks = kBlocks_, kWidth = kWidth_, kTail = kTail_;
+  static constexpr int kRows = kMultipliers * kBlocks * kGroupRows;
+  static constexpr int kXBytes = kWidth * static_cast<int>(TileMma::kColumns);
+  static constexpr int kWeightBytes = kRows / 16 * static_cast<int>(TileMma::kBytes);
+  static constexpr int kPart = kWidth % 64 == 0 ? 64 : kWidth % 48 == 0 ? 48 : kWidth;  // tokens stored together
+  static constexpr int kPartBytes = kPart * kGroupRows * 2, kStagingBytes = 2 * kPartBytes;
+  static constexpr int kTermsBytes = kWidth * static_cast<int>(sizeof(TokenTerms));
+  static constexpr int kRowTermsBytes = kBlocks * kGroupRows * static_cast<int>(sizeof(RowTerms));
+  static constexpr int kOtherBytes = kMultipliers * (kStagingBytes + kTermsBytes + kRowTermsBytes) + 512;
+  static constexpr int kFit = (kSharedLimit - kOtherBytes) / (kXBytes + kWeightBytes);
+  static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
+
+  // Offsets: of what the copy engine swizzles, multiples of 1024.
+  static constexpr int kX = 0, kWeights = kX + kStages * kXBytes;
+  static constexpr int kStaging = kWeights + kStages * kWeightBytes;
+  static constexpr int kTerms = kStaging + kMultipliers * kStagingBytes;
+  static constexpr int kRowTerms = kTerms + kMultipliers * kTermsBytes;
+  static constexpr int kBarriers = kRowTerms + kMultipliers * kRowTermsBytes;
+  static constexpr int kFull = kBarriers, kEmpty = kFull + 8 * kStages, kResidual = kEmpty + 8 * kStages;
+  static constexpr int kDivides = kResidual + 2 * 8 * kMultipliers;  // the item whose scales want a division
+  static constexpr int kDone = kDivides + 4 * kMultipliers;          // for the watchdog of benches
+  static constexpr int kSharedBytes = kDone + 8;
+  static_assert(kWidth % kTail == 0 && kTail % kBoxTokens == 0 && kStages >= 4);
+  static_assert(kStaging % 1024 == 0 && kStagingBytes % 1024 == 0 && kTerms % 16 == 0 && kBarriers % 8 == 0);
+  static_assert(kSharedBytes <= kSharedLimit);
+
+  // Benches leave out some of them to see what the others cost.
+  static constexpr bool kLoadsX = true, kDecodes = true, kMultiplies = true, kStores = true;
+};
+
+struct WgmmaTile {
+  int matrix;
+  int row;    // of the matrix, the first
+  int token;  // the first
+  bool tail;  // of the narrower kind
+};
+
+// The order of the work: token blocks in groups; in a group, row blocks one after the other, each by all of the group's
+// token blocks. From tile `whole` on each tile is cut into `cuts` narrower ones. Blocks take items in turn.
+struct WgmmaTiles {
+  int first_block[Linear::kMaxMatrices];  // of rows
+  int matrices;
+  int row_blocks;  // of all matrices
+  int rows;        // of a row block
+  int token_blocks;
+  int width, tail;  // tokens
+  int group;        // token blocks
+  int whole;
+  int cuts;
+  int items;
+
+  [[nodiscard]] __host__ __device__ WgmmaTile at(int item) const {
+    int tile = item, cut = 0;
+    if (item >= whole) {
+      tile = whole + (item - whole) / cuts;
+      cut = (item - whole) % cuts;
+    }
+    const int in_group = tile % (group * row_blocks), first = tile / (group * row_blocks) * group;
+    const int tokens = token_blocks - first < group ? token_blocks - first : group;
+    const int block = in_group / tokens;
+    int matrix = 0;
+    while (matrix + 1 < matrices && block >= first_block[matrix + 1]) ++matrix;
+    return {.matrix = matrix,
+            .row = (block - first_block[matrix]) * rows,
+            .token = (first + in_group % tokens) * width + cut * tail,
+            .tail = item >= whole};
+  }
+};
+
+struct WgmmaJob {
+  CUtensorMap x, x_tail;  // boxes of 128 columns by the tokens that one block of the cluster loads
+  CUtensorMap weights[Linear::kMaxMatrices];
+  CUtensorMap y[Linear::kMaxMatrices];
+  CUtensorMap residual[Linear::kMaxMatrices];
+  Job job;
+  WgmmaTiles tiles;
+  const float* x_scales;
+  cuda::Report report;
+  bool fast[Linear::kMaxMatrices];  // y and residual have their maps
+  int cluster;                      // blocks that take neighbouring rows and share what they load of x
+  int lead;                         // steps; 0: none
+};
+
+// --- loading ---
+
+template <class S>
+struct WgmmaLoader {
+  const WgmmaJob& job;
+  unsigned shared;
+  int rank;
+  hopper::Ring<S::kStages> ring = {};
+
+  [[nodiscard]] __device__ unsigned full() const { return shared + S::kFull + 8 * ring.stage; }
+
+  __device__ void load_weights(const WgmmaTile& tile, int step) {
+    hopper::arrive_and_expect(full(), S::kLoadsX * (tile.tail ? S::kTail : S::kWidth) * 128 + S::kWeightBytes);
+    hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, &job.weights[tile.matrix],
+                     step * (TileMma::kBytes / 4), (tile.row + rank * S::kRows) / 16, full());
+  }
+  __device__ void load_x(const WgmmaTile& tile, int step) {
+    if constexpr (!S::kLoadsX) return;
+    const CUtensorMap* map = tile.tail ? &job.x_tail : &job.x;
+    const unsigned to = shared + S::kX + ring.stage * S::kXBytes;
+    if (job.cluster == 1) {
+      hopper::load_box(to, map, step * 128, tile.token, full());
+    } else {
+      const int mine = rank * (tile.tail ? S::kTail : S::kWidth) / 2;
+      hopper::load_box_to(0b11, to + mine * 128, map, step * 128, tile.token + mine, full());
+    }
+  }
+
+  __device__ void run(int first, int stride) {
+    const int steps = job.job.column_tiles;
+    // The first weights come while the kernel before may still run.
+    int early = -1;
+    for (int item = first; item < job.tiles.items; item += stride) {
+      const WgmmaTile tile = job.tiles.at(item);
+      if (tile.token >= job.job.m) continue;
+      if (early < 0) {
+        early = steps < S::kStages ? steps : S::kStages;
+        for (int step = 0; step < early; ++step, ring.advance()) load_weights(tile, step);
+        ring = {};
+        hopper::wait_for_kernel_before();
+      }
+      for (int step = 0; step < steps; ++step, ring.advance()) {
+        if (early > 0) {
+          --early;
+        } else {
+          hopper::wait(shared + S::kEmpty + 8 * ring.stage, ring.parity ^ 1U);
+          load_weights(tile, step);
+        }
+        load_x(tile, step);
+      }
+    }
+  }
+};
+
+// --- multiplying ---
+
+template <class S>
+struct WgmmaMultiplier {
+  const WgmmaJob& job;
+  std::byte* memory;
+  unsigned shared;  // its address
+  int rank;
+  int group;   // which warpgroup
+  int thread;  // of it
+  Staging staging;
+  hopper::Ring<S::kStages> ring = {};
+
+  using Operands = unsigned[S::kBlocks][2][4];  // of half a step
+
+  // A lane's words of the stage.
+  __device__ void read(uint4 (&words)[S::kBlocks]) const {
+    hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity);
+    const auto* from = reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes) +
+                       group * S::kBlocks * kGroupThreads + thread;
+#pragma unroll
+    for (int block = 0; block < S::kBlocks; ++block) words[block] = from[block * kGroupThreads];
+  }
+  template <int kStep>
+  static __device__ void decode(const uint4& word, unsigned (&a)[4]) {
+    a[0] = operand<kStep>(word.x);
+    a[1] = operand<kStep>(word.y);
+    a[2] = operand<kStep>(word.z);
+    a[3] = operand<kStep>(word.w);
+  }
+  template <int kHalf>
+  static __device__ void decode(const uint4 (&words)[S::kBlocks], Operands& a) {
+    if constexpr (S::kDecodes) {
+#pragma unroll
+      for (int block = 0; block < S::kBlocks; ++block) {
+        decode<2 * kHalf>(words[block], a[block][0]);
+        decode<2 * kHalf + 1>(words[block], a[block][1]);
+      }
+    }
+  }
+  // The compiler moves nothing of these registers across: they are written before the fence that stands before the
+  // products, and read after the wait for them.
+  static __device__ void keep(Operands& a) {
+#pragma unroll
+    for (int i = 0; i < S::kBlocks * 8; ++i) asm volatile("" : "+r"(a[i / 8][i / 4 % 2][i % 4])::"memory");
+  }
+  template <int kSums>
+  static __device__ void keep(int (&sums)[S::kBlocks][kSums]) {
+#pragma unroll
+    for (int i = 0; i < S::kBlocks * kSums; ++i) asm volatile("" : "+r"(sums[i / kSums][i % kSums])::"memory");
+  }
+  template <int kTokens>
+  static __device__ void multiply(int (&sums)[S::kBlocks][kTokens / 2], Operands& a, std::uint64_t x) {
+    if constexpr (S::kMultiplies) {
+      keep(a);
+      hopper::products_begin();
+#pragma unroll
+      for (int step = 0; step < 2; ++step)
+#pragma unroll
+        for (int block = 0; block < S::kBlocks; ++block)
+          hopper::product(sums[block], a[block][step], x + step * hopper::kOperandStep);
+      hopper::products_group();
+    } else {
+      keep(a);
+    }
+  }
+  // A warp is through with a stage, for each block that loads into it.
+  __device__ void release(unsigned stage) const {
+    const unsigned empty = shared + S::kEmpty + 8 * stage, lane = thread % kWarp;
+    if (job.cluster == 1) {
+      if (lane == 0) hopper::arrive(empty);
+    } else if (lane < 2) {
+      hopper::arrive_at(empty, lane);
+    }
+  }
+
+  // Adds to the sums, which begin as 0.
+  template <int kTokens>
+  __device__ void sum(int (&sums)[S::kBlocks][kTokens / 2]) {
+    const int steps = job.job.column_tiles;
+    uint4 words[S::kBlocks];
+    Operands even, odd;  // the halves of a step
+    read(words);
+    if constexpr (!S::kDecodes)
+#pragma unroll
+      for (int i = 0; i < S::kBlocks * 8; ++i)
+        even[i / 8][i / 4 % 2][i % 4] = odd[i / 8][i / 4 % 2][i % 4] = words[0].x & 0xC0C0C0C0U;
+    decode<0>(words, even);
+    keep(sums);
+    unsigned before = 0;
+    for (int step = 0;; ++step) {
+      const unsigned stage = ring.stage;
+      const std::uint64_t x = hopper::operand_at(shared + S::kX + stage * S::kXBytes);
+      multiply<kTokens>(sums, even, x);
+      hopper::wait_products<1>();  // of the step before
+      if (step > 0) release(before);
+      decode<1>(words, odd);
+      multiply<kTokens>(sums, odd, x + 2 * hopper::kOperandStep);
+      ring.advance();
+      if (step + 1 == job.lead && group == 0) hopper::arrive_threads(kLeadBarrier, kMultipliers * kGroupThreads);
+      if (step + 1 == steps) break;
+      read(words);
+      hopper::wait_products<1>();  // of `even`
+      decode<0>(words, even);
+      before = stage;
+    }
+    hopper::wait_products<0>();
+    keep(sums);
+    release(ring.stage == 0 ? S::kStages - 1 : ring.stage - 1);
+  }
+
+  template <int kTokens>
+  __device__ void run(const WgmmaTile& tile, int item) {
+    constexpr int kPart = kTokens < S::kPart ? kTokens : S::kPart,
+                  kScales = (kTokens + kGroupThreads - 1) / kGroupThreads;
+    const MatrixJob& matrix = job.job.matrices[tile.matrix];
+    auto* const terms = reinterpret_cast<TokenTerms*>(memory + S::kTerms + group * S::kTermsBytes);
+    auto* const rows = reinterpret_cast<RowTerms*>(memory + S::kRowTerms + group * S::kRowTermsBytes);
+    auto* const wants_division = reinterpret_cast<volatile int*>(memory + S::kDivides) + group;
+    const bool fast = job.fast[tile.matrix];
+    const StoreJob store{.matrix = matrix,
+                         .y = &job.y[tile.matrix],
+                         .residual = fast && matrix.residual != nullptr ? &job.residual[tile.matrix] : nullptr,
+                         .x_scales = job.x_scales,
+                         .terms = terms,
+                         .row_terms = rows,
+                         .number = kGroupBarrier + group,
+                         .thread = thread,
+                         .m = job.job.m,
+                         .row = tile.row + (rank * kMultipliers + group) * S::kBlocks * kGroupRows,
+                         .token = tile.token};
+    const bool residual = store.residual != nullptr && store.row < matrix.n;
+    constexpr bool kSecond = S::kBlocks * (kTokens / kPart) > 1;
+    if (residual && thread == 0) {
+      hopper::wait_stores_read<0>();
+      load_residual<kTokens, kPart>(store, staging, staging.next, 0);
+      if constexpr (kSecond) load_residual<kTokens, kPart>(store, staging, staging.next ^ 1U, 1);
+    }
+    // These come while the products run.
+    float scales[kScales];
+    RowTerms row;
+#pragma unroll
+    for (int i = 0; i < kScales; ++i) {
+      const int token = tile.token + i * kGroupThreads + thread;
+      scales[i] = job.x_scales != nullptr && token < job.job.m ? job.x_scales[token] : 1.0F;
+      if (store.row == 0) check_scale(job.report, scales[i], token);
+    }
+    if (thread < S::kBlocks * kGroupRows && store.row + thread < matrix.n) row = row_terms(matrix, store.row + thread);
+    if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing
+    if (job.lead > 0 && group == 1) hopper::sync_threads(kLeadBarrier, kMultipliers * kGroupThreads);
+    int sums[S::kBlocks][kTokens / 2] = {};
+    sum<kTokens>(sums);
+
+    if constexpr (S::kStores) {
+#pragma unroll
+      for (int i = 0; i < kScales; ++i) {
+        const int at = i * kGroupThreads + thread;
+        if (at < kTokens) terms[at] = token_terms(scales[i]);
+        if (at < kTokens && !corrects(scales[i])) *wants_division = item;
+      }
+      if (thread < S::kBlocks * kGroupRows) rows[thread] = row;
+      if (!residual && thread == 0) hopper::wait_stores_read<0>();
+      store.sync();
+      const bool divides = *wants_division == item;
+      if (fast && !divides) {
+        if (residual || matrix.squared_relu || matrix.y_dtype != DType::bf16)
+          store_fast<false, S::kBlocks, kTokens, kPart>(store, sums, staging);
+        else
+          store_fast<true, S::kBlocks, kTokens, kPart>(store, sums, staging);
+      } else {
+        if (residual) {
+          staging.wait_residual(staging.next);
+          if (kSecond && Parts<kTokens, kPart>::row(store, 1) < matrix.n) staging.wait_residual(staging.next ^ 1U);
+        }
+        store_plain<S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
+      }
+    }
+  }
+
+  __device__ void run(int first, int stride) {
+    for (int item = first; item < job.tiles.items; item += stride) {
+      const WgmmaTile tile = job.tiles.at(item);
+      if (tile.token >= job.job.m) continue;
+      if constexpr (S::kTail != S::kWidth)
+        if (tile.tail) {
+          run<S::kTail>(tile, item);
+          continue;
+        }
+      run<S::kWidth>(tile, item);
+    }
+    if (thread == 0) hopper::wait_stores_done();
+  }
+};
+
+template <class S>
+__global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaJob job) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) std::byte memory[];
+  const unsigned shared = hopper::shared_address(memory);
+  const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+  const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
+  const int rank = job.cluster == 1 ? 0 : static_cast<int>(hopper::cluster_rank());
+  const int first = static_cast<int>(blockIdx.x) / job.cluster, stride = static_cast<int>(gridDim.x) / job.cluster;
+  if (threadIdx.x == 0) {
+#pragma unroll 1
+    for (int i = 0; i < S::kStages; ++i) {
+      hopper::barrier_init(shared + S::kFull + 8 * i, 1);
+      hopper::barrier_init(shared + S::kEmpty + 8 * i, job.cluster * kMultipliers * (kGroupThreads / kWarp));
+    }
+    for (int i = 0; i < kMultipliers; ++i) {
+      hopper::barrier_init(shared + S::kResidual + 16 * i, 1);
+      hopper::barrier_init(shared + S::kResidual + 16 * i + 8, 1);
+      reinterpret_cast<int*>(memory + S::kDivides)[i] = -1;
+    }
+    hopper::barrier_init(shared + S::kDone, kMultipliers);
+    hopper::barrier_init_done();
+  }
+  __syncthreads();
+  if (job.cluster > 1) hopper::cluster_sync();
+  hopper::launch_dependents();
+  if (group == kMultipliers) {
+    hopper::give_registers<kLoaderRegisters>();
+    if (thread == 0) {
+      hopper::prefetch_map(&job.x);
+      hopper::prefetch_map(&job.weights[0]);
+      WgmmaLoader<S>{.job = job, .shared = shared, .rank = rank}.run(first, stride);
+    }
+#ifdef TERN_WATCHDOG  // benches: a fault ends the kernel after some seconds instead of hanging the device
+    if (thread == kWarp) {
+      const long long start = clock64();
+      while (!hopper::phase_ended(shared + S::kDone, 0))
+        if (shared % 1024 != 0 || clock64() - start > 6'000'000'000LL) __trap();
+    }
+#endif
+    __syncwarp();
+  } else {
+    hopper::take_registers<kMultiplierRegisters>();
+    hopper::wait_for_kernel_before();
+    WgmmaMultiplier<S>{.job = job,
+                       .memory = memory,
+                       .shared = shared,
+                       .rank = rank,
+                       .group = group,
+                       .thread = thread,
+                       .staging = {.memory = memory + S::kStaging + group * S::kStagingBytes,
+                                   .buffer_bytes = S::kPartBytes,
+                                   .residual_barriers = shared + S::kResidual + 16 * group}}
+        .run(first, stride);
+#ifdef TERN_WATCHDOG
+    if (thread == 0) hopper::arrive(shared + S::kDone);
+#endif
+  }
+  // No block ends while another may still load into it or arrive at its barriers.
+  if (job.cluster > 1) hopper::cluster_sync();
+#endif
+}
+
+}  // namespace
+}  // namespace tern::linear
