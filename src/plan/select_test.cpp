@@ -140,11 +140,17 @@ TEST(Select, GpusHaveTheirOwnKernelsAndNothingFallsBackToTheCpu) {
     EXPECT_EQ(s.explanation.chosen, TERN_HAVE_CUDA == 1 ? "ternary_quantize.i2.cuda_sm75" : "");
     for (const char* isa : {"x86_avx2", "x86_sse41", "arm_neon", "scalar", "reference"})
       EXPECT_EQ(reasons(s).at(std::string("ternary_quantize.i2.") + isa), why);
-    const auto none = choose(gpu, {}, {}, linear_i2());
-    EXPECT_EQ(none.kernel, nullptr);
-    for (const auto& [kernel, reason] : reasons(none))
-      EXPECT_TRUE(reason == why || kernel.find(".b3.") != kernel.npos || kernel.find("amx") != kernel.npos) << kernel;
+    for (const auto& [kernel, reason] : reasons(choose(gpu, {}, {}, linear_i2())))
+      EXPECT_TRUE(reason == why || kernel.find(".cuda_") != kernel.npos || kernel.find(".b3.") != kernel.npos ||
+                  kernel.find("amx") != kernel.npos)
+          << kernel;
   }
+#if TERN_HAVE_CUDA == 1
+  const auto linear_on = [](const Machine& gpu) { return choose(gpu, {}, {}, linear_i2()).explanation.chosen; };
+  EXPECT_EQ(linear_on(kTuring), "linear.i2.cuda_sm75");
+  EXPECT_EQ(linear_on(kHopper), "linear.i2.cuda_sm90a");
+  EXPECT_EQ(linear_on(kBlackwell), "linear.i2.cuda_sm80");  // by its PTX: 9.0a is Hopper's own
+#endif
   const Machine old{.device = {DeviceKind::cuda, 0}, .capabilities = {}};  // a Pascal
   EXPECT_EQ(reasons(choose(old)).at("ternary_quantize.i2.cuda_sm75"), "needs sm_75, which this machine does not have");
 }
