@@ -234,8 +234,9 @@ inline bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int
                                      .box_rows = shape.rows / static_cast<int>(TileMma::kRows)}))
       return false;
     const bool has_residual = matrix.residual != nullptr;
+    // The copy engine stores whole pieces of 16 bytes: a row that ends within one would write behind its end.
     job.fast[i] = (matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16) && job.x_scales != nullptr &&
-                  map_aligned(matrix.y, matrix.y_stride * 2, job.job.m) &&
+                  matrix.n % 8 == 0 && map_aligned(matrix.y, matrix.y_stride * 2, job.job.m) &&
                   (!has_residual || map_aligned(matrix.residual, matrix.residual_stride * 2, job.job.m));
     if (!job.fast[i]) continue;
     MapJob of_y = {.type = CU_TENSOR_MAP_DATA_TYPE_UINT16,
