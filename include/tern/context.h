@@ -123,6 +123,7 @@ class Context {
  private:
   explicit Context(std::shared_ptr<const detail::ContextState> state) : state_(std::move(state)) {}
   std::shared_ptr<const detail::ContextState> state_ = {};
+  friend struct detail::ContextState;
   template <class Op>
   friend class Plan;
 };

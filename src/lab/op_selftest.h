@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lab/weights.h"
+#include "plan/context_state.h"
 #include "tern/context.h"
 #include "tern/plan.h"
 #include "tern/status.h"
@@ -21,11 +22,8 @@ inline std::string reference_of(const KernelDescription& kernel) {
   return kernel.op + "." + kernel.format + ".reference";
 }
 
-// Where the reference runs: a CPU.
-inline Result<Context> reference_context(const Context& context) {
-  if (context.device().id.kind == DeviceKind::cpu) return context;
-  return Context::open(DeviceId{}, {.threads = 1});
-}
+// Where the reference runs: a CPU, whatever TERN_DEVICE says.
+inline Context reference_context() { return detail::ContextState::cpu_beside(1); }
 
 // Data of the host in a context's memory, and back.
 inline Result<Tensor> upload(const Context& context, const void* data, DType dtype, const Shape& shape) {

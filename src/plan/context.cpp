@@ -85,6 +85,13 @@ Result<Context> Context::open(DeviceId device, ContextConfig config) {
   return Context(std::make_shared<const detail::ContextState>(host_device(), threads, std::move(config), nullptr));
 }
 
+Context detail::ContextState::cpu_beside(int threads) {
+  auto state = std::make_shared<ContextState>(host_device(), threads, ContextConfig{}, nullptr);
+  state->memory = host_memory();
+  state->overrides = false;
+  return Context(std::move(state));
+}
+
 const Device& Context::device() const { return state_->device; }
 int Context::threads() const { return state_->threads.count(); }
 const std::shared_ptr<MemoryResource>& Context::memory() const { return state_->memory; }

@@ -25,9 +25,13 @@ struct ContextState {
   std::shared_ptr<Observer> observer;
   bool profiling;
   std::unique_ptr<Gpu> gpu;  // null on a CPU
+  bool overrides = true;     // TERN_DEVICE and TERN_FORCE_KERNEL bind plans
 
   mutable std::mutex times_mutex;
   mutable std::map<std::string, KernelTime> times;  // of a CPU's kernels
+
+  // A CPU beside the device that TERN_DEVICE and TERN_FORCE_KERNEL are meant for: they do not bind its plans.
+  static Context cpu_beside(int threads);
 
   static const ContextState* owner(const Stream& stream) { return stream.owner_; }
   static int lane(const Stream& stream) { return stream.lane_; }

@@ -25,6 +25,10 @@ template <class Op>
 Result<Selection> decide(const Context& context, const typename Op::Problem& problem, const Preference& preference) {
   TERN_ASSIGN(facts, OpTraits<Op>::facts(problem));
   TERN_ASSIGN(options, read_options());
+  if (!context.state().overrides) {
+    options.device.reset();
+    options.force_kernels.clear();
+  }
   return select_kernel(kernel_list(), facts, machine_of(context.state()), options, preference);
 }
 

@@ -7,6 +7,7 @@
 
 #include "device/topology.h"
 #include "lab/weights.h"
+#include "plan/context_state.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
 
@@ -237,6 +238,19 @@ TEST(Plan, TheCallersRoundingAndFlushModesDoNotMatter) {
     }
 }
 #endif
+
+// The reference of a selftest runs on a CPU while the environment names a GPU and its kernel.
+TEST(Plan, OverridesDoNotBindAContextBesideThem) {
+  const Variable device("TERN_DEVICE", "cuda:0"), force("TERN_FORCE_KERNEL", "activation_quantize.i8.cuda_sm75");
+  const ActivationQuantize::Problem problem{.m = 1, .k = 8};
+  const Preference reference{.kernel = "activation_quantize.i8.reference", .strict = true};
+  const auto bound = ActivationQuantizePlan::select(*Context::open(DeviceId{}), problem, reference);
+  ASSERT_FALSE(bound.ok());
+  EXPECT_EQ(bound.error().where, "TERN_DEVICE");
+  const auto beside = ActivationQuantizePlan::select(detail::ContextState::cpu_beside(1), problem, reference);
+  ASSERT_TRUE(beside.ok()) << beside.error().str();
+  EXPECT_EQ(beside->id().kernel, "activation_quantize.i8.reference");
+}
 
 TEST(Plan, ATuningIsForGpus) {
   const Context context = *Context::open();

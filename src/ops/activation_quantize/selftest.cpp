@@ -52,7 +52,7 @@ Result<std::vector<std::byte>> run(const Context& context, const std::string& ke
 
 Result<Comparison> selftest_activation_quantize(const Context& context, const KernelDescription& kernel) {
   constexpr std::int64_t kSizes[] = {1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 2560};
-  TERN_ASSIGN(cpu, reference_context(context));
+  const Context cpu = reference_context();
   Comparison comparison;
   Random random(20240302);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})

@@ -2,7 +2,7 @@
 // sums; float modes within their bound.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include "base/errors.h"
 #include "format/format.h"
@@ -19,14 +19,16 @@ struct Input {
   Linear::Problem problem;
   std::vector<std::int8_t> bytes;
   std::vector<float> floats, x_scales, bias, w_scales;
-  PackedWeights weights;
+  std::vector<std::uint8_t> codes;
 };
 
-Result<Input> random_input(const Context& context, Random& random, Format format, bool exact) {
+Input random_input(Random& random, Format format, bool exact, std::int64_t most_tokens) {
   constexpr std::int64_t kSizes[] = {1, 2, 3, 7, 31, 33, 64, 65, 128, 200, 700, 2048, 2560, 4160};
   Input in;
   Linear::Problem& p = in.problem;
-  p = {.m_max = 1 + random.below(random.below(8) == 0 ? 40 : 9), .k = kSizes[random.below(14)], .format = format};
+  p = {.m_max = 1 + random.below(random.below(8) == 0 ? most_tokens : 9),
+       .k = kSizes[random.below(14)],
+       .format = format};
   if (!exact) p.math = random.below(2) == 0 ? LinearMath::w2a8 : LinearMath::w2_float;
   p.x_dtype = p.math == LinearMath::w2_float || random.below(3) == 0 ? DType::f32 : DType::i8;
   const Granularity group = Granularity::group(1 + random.below(200));
@@ -49,41 +51,45 @@ Result<Input> random_input(const Context& context, Random& random, Format format
   for (std::int64_t i = 0; i < m.n; ++i) in.bias.push_back(odd() - 1);
   for (std::int64_t i = 0; i < make_ranges(m.n, p.k, m.granularity).total; ++i) in.w_scales.push_back(odd());
   const std::int64_t bytes = row_bytes(format, p.k);
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(m.n * bytes));
+  in.codes.resize(static_cast<std::size_t>(m.n * bytes));
   std::vector<std::int8_t> row(static_cast<std::size_t>(p.k));
   const bool ones = random.below(3) == 0;
   for (std::int64_t n = 0; n < m.n; ++n) {
     for (auto& trit : row) trit = ones ? std::int8_t{1} : static_cast<std::int8_t>(random.below(3) - 1);
-    pack_row(format, row.data(), p.k, codes.data() + n * bytes);
+    pack_row(format, row.data(), p.k, in.codes.data() + n * bytes);
   }
-  TERN_ASSIGN(weights,
-              PackedWeights::pack(context, {codes.data(), DType::u8, {m.n, bytes}},
-                                  {in.w_scales.data(), DType::f32, {static_cast<std::int64_t>(in.w_scales.size())}},
-                                  m.n, p.k, m.granularity, {}, format));
-  in.weights = weights;
   return in;
 }
 
-Result<Tensor> run(const Context& context, const std::string& kernel, const Input& in) {
+// y's elements, each of four bytes.
+Result<std::vector<std::uint32_t>> run(const Context& context, const std::string& kernel, const Input& in) {
   const Linear::Problem& p = in.problem;
   const Linear::Matrix& m = p.matrices[0];
+  TERN_ASSIGN(weights,
+              PackedWeights::pack(context, {in.codes.data(), DType::u8, {m.n, row_bytes(p.format, p.k)}},
+                                  {in.w_scales.data(), DType::f32, {static_cast<std::int64_t>(in.w_scales.size())}},
+                                  m.n, p.k, m.granularity, {}, p.format));
   Linear::Problem planned = p;
   planned.m_max = std::max<std::int64_t>(p.m_max, 64);  // kernels for many tokens refuse plans for few
   TERN_ASSIGN(plan, LinearPlan::select(context, planned, {.kernel = kernel, .strict = true}));
-  TERN_ASSIGN(y, Tensor::allocate(context.memory(), m.y_dtype, {p.m_max, m.n}, "selftest"));
-  std::memset(y.data(), 0xEE, y.bytes());
-  Linear::Output output{.weights = in.weights, .y = y.view()};
-  if (m.bias) output.bias = {in.bias.data(), DType::f32, {m.n}};
   const void* x = p.x_dtype == DType::i8 ? static_cast<const void*>(in.bytes.data()) : in.floats.data();
-  TERN_RETURN_IF_ERROR(run_once(context, plan,
-                                {.x = {x, p.x_dtype, {p.m_max, p.k}},
-                                 .x_scales = {in.x_scales.data(), DType::f32, {p.m_max}},
-                                 .outputs = {&output, 1}}));
+  std::vector<std::uint32_t> y(static_cast<std::size_t>(p.m_max * m.n), 0xEEEEEEEE);
+  TERN_ASSIGN(x_there, upload(context, x, p.x_dtype, {p.m_max, p.k}));
+  TERN_ASSIGN(x_scales, upload(context, in.x_scales.data(), DType::f32, {p.m_max}));
+  TERN_ASSIGN(bias, upload(context, in.bias.data(), DType::f32, {m.n}));
+  TERN_ASSIGN(y_there, upload(context, y.data(), m.y_dtype, {p.m_max, m.n}));
+  Linear::Output output{.weights = weights, .y = y_there.view()};
+  if (m.bias) output.bias = std::as_const(bias).view();
+  TERN_RETURN_IF_ERROR(run_once(
+      context, plan,
+      {.x = std::as_const(x_there).view(), .x_scales = std::as_const(x_scales).view(), .outputs = {&output, 1}}));
+  TERN_RETURN_IF_ERROR(download(context, y_there, y.data()));
   return y;
 }
 
 // The first element that differs, or nothing. In float modes both kernels lie within 1e-5 of the truth.
-std::string difference(const Input& in, const Tensor& got, const Tensor& want, bool exact) {
+std::string difference(const Input& in, const std::vector<std::uint32_t>& got, const std::vector<std::uint32_t>& want,
+                       bool exact) {
   const auto n = static_cast<std::size_t>(in.problem.matrices[0].n);
   const bool integers = in.problem.matrices[0].y_dtype == DType::i32;
   // No sum of |x||w| is larger than this one of the largest of each.
@@ -92,13 +98,12 @@ std::string difference(const Input& in, const Tensor& got, const Tensor& want, b
   if (in.problem.x_dtype == DType::i8) top = 128 / *std::ranges::min_element(in.x_scales);
   const float scale = *std::ranges::max_element(in.w_scales);
   const float bound = 3e-5F * (static_cast<float>(in.problem.k) * top * scale + 4);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(got.elements()); ++i) {
-    const float a = got.as<const float>()[i], b = want.as<const float>()[i];
-    const bool same = std::memcmp(&a, &b, sizeof a) == 0;
-    if (same || (!exact && std::fabs(a - b) <= bound)) continue;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const auto a = __builtin_bit_cast(float, got[i]), b = __builtin_bit_cast(float, want[i]);
+    if (got[i] == want[i] || (!exact && std::fabs(a - b) <= bound)) continue;
     if (integers)
-      return fmt::format("y[{}, {}] is {}, the reference has {}", i / n, i % n, got.as<const std::int32_t>()[i],
-                         want.as<const std::int32_t>()[i]);
+      return fmt::format("y[{}, {}] is {}, the reference has {}", i / n, i % n, static_cast<std::int32_t>(got[i]),
+                         static_cast<std::int32_t>(want[i]));
     return fmt::format("y[{}, {}] is {}, the reference has {}", i / n, i % n, a, b);
   }
   return {};
@@ -108,12 +113,15 @@ std::string difference(const Input& in, const Tensor& got, const Tensor& want, b
 
 Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel) {
   TERN_ASSIGN(format, parse_format(kernel.format));
+  const Context cpu = reference_context();
+  // Beyond 64 tokens a GPU takes other kernels.
+  const std::int64_t most_tokens = context.device().id.kind == DeviceKind::cuda ? 150 : 40;
   Comparison comparison;
   Random random(20240303);
   for (const bool exact : {true, false})
     for (int repetition = 0; repetition < (exact ? 150 : 50); ++repetition) {
-      TERN_ASSIGN(in, random_input(context, random, format, exact));
-      TERN_ASSIGN(want, run(context, reference_of(kernel), in));
+      const Input in = random_input(random, format, exact, most_tokens);
+      TERN_ASSIGN(want, run(cpu, reference_of(kernel), in));
       TERN_ASSIGN(got, run(context, kernel.name, in));
       ++comparison.problems;
       const std::string what = difference(in, got, want, exact);
