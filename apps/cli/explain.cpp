@@ -39,18 +39,20 @@ struct Decision {
   Explanation explanation;
   std::optional<PlanId> id;
   std::size_t workspace_bytes = 0;
+  std::optional<Tuning> tuning;
 };
 
 template <class Op>
 Result<Decision> decide(const Context& context, const typename Op::Problem& problem, const Preference& preference) {
   Result<Explanation> explanation = Plan<Op>::explain(context, problem, preference);
   if (!explanation.ok()) return explanation.error();
-  Decision decision{*std::move(explanation), std::nullopt, 0};
+  Decision decision{*std::move(explanation), std::nullopt, 0, std::nullopt};
   if (decision.explanation.chosen.empty()) return decision;
   const Result<Plan<Op>> plan = Plan<Op>::select(context, problem, preference);
   if (!plan.ok()) return plan.error();
   decision.id = plan->id();
   decision.workspace_bytes = plan->workspace_bytes();
+  decision.tuning = plan->tuning();
   return decision;
 }
 
@@ -111,6 +113,20 @@ Json problem_json(const std::string& op, const Problem& p) {
   return json;
 }
 
+Json tuning_json(const std::optional<Tuning>& tuning) {
+  if (!tuning) return nullptr;
+  return {{"threads", tuning->threads},
+          {"grid", name(tuning->grid)},
+          {"split", tuning->split},
+          {"dependent_launch", tuning->dependent_launch.value_or(false)}};
+}
+
+std::string tuning_text(const Tuning& tuning) {
+  return fmt::format("{} a block, grid {}, k in {}, {}", counted(tuning.threads, "thread"), name(tuning.grid),
+                     counted(tuning.split, "part"),
+                     tuning.dependent_launch.value_or(false) ? "dependent launch" : "no dependent launch");
+}
+
 Json plan_json(const Decision& decision) {
   if (!decision.id) return nullptr;
   const PlanId& id = *decision.id;
@@ -125,7 +141,8 @@ Json plan_json(const Decision& decision) {
           {"accumulator", id.guarantee.accumulator},
           {"deterministic", id.guarantee.deterministic},
           {"bit_stable", id.guarantee.bit_stable},
-          {"workspace_bytes", decision.workspace_bytes}};
+          {"workspace_bytes", decision.workspace_bytes},
+          {"tuning", tuning_json(decision.tuning)}};
 }
 
 void print_as_json(const Context& context, const std::string& op, const Problem& problem, const Decision& decision) {
@@ -157,6 +174,7 @@ void print_as_text(const Context& context, const std::string& op, const Problem&
                                        g.deterministic ? "deterministic" : "not deterministic",
                                        g.bit_stable ? "the reference's bits" : "bits of its own")});
     facts.add({"workspace", human_bytes(decision.workspace_bytes)});
+    if (decision.tuning) facts.add({"tuning", tuning_text(*decision.tuning)});
   }
   fmt::print("{}", facts.str());
   Table rejections({}, 2);

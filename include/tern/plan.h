@@ -58,6 +58,9 @@ enum class GridStrategy : std::uint8_t {
   fixed,      // a block for every piece of work
   occupancy,  // as many blocks as run at once, each with several pieces
 };
+TERN_API std::string_view name(GridStrategy);
+TERN_API Result<GridStrategy> parse_grid_strategy(std::string_view);
+
 struct Tuning {
   int threads = 0;  // of a block; 0: the kernel's choice
   GridStrategy grid = GridStrategy::automatic;
@@ -96,6 +99,9 @@ class TERN_API Plan {
   [[nodiscard]] const PlanId& id() const;
   [[nodiscard]] const Guarantee& guarantee() const;
   [[nodiscard]] const Explanation& explain() const;
+  // On a GPU, how a run of as many tokens as planned is cut and launched: what was asked for as far as it can be, the
+  // kernel's choice for the rest. Nothing where the kernel has no such choice.
+  [[nodiscard]] const std::optional<Tuning>& tuning() const;
 
  private:
   struct Impl;

@@ -1,4 +1,4 @@
-// What a kernel looks like from outside: its line of the list as data, and two functions.
+// What a kernel looks like from outside: its line of the list as data, and its functions.
 #pragma once
 
 #include <cstddef>
@@ -66,6 +66,9 @@ template <class Op>
 struct CudaTable {
   std::size_t (*workspace_bytes)(const typename Op::Problem& problem);
   int (*launch)(const typename OpTraits<Op>::Params& params, std::byte* workspace, const cuda::Launch& launch);
+  // How the longest run of a problem would be cut, without launching it: of `launch` the device, its multiprocessors
+  // and what the caller asked for. False: there is nothing to tell.
+  bool (*tuning)(const typename Op::Problem& problem, const cuda::Launch& launch, Tuning& tuning) = nullptr;
 };
 
 // The entry of a kernel, its table and parameter types erased; bind_kernel() gives them back.
@@ -73,6 +76,7 @@ struct KernelEntry {
   const void* table = nullptr;  // null: not in this build
   std::size_t (*workspace_bytes)(const void* table, const void* problem, int threads) = nullptr;
   Status (*run)(const void* table, const void* params, const Exec& exec) = nullptr;
+  std::optional<Tuning> (*tuning)(const void* table, const void* problem, const cuda::Launch& launch) = nullptr;
 };
 
 struct Kernel {
@@ -107,6 +111,12 @@ constexpr KernelEntry bind_cuda(const CudaTable<Op>* table) {
           [](const void* t, const void* params, const Exec& exec) -> Status {
             return cuda::launched(static_cast<const CudaTable<Op>*>(t)->launch(
                 *static_cast<const typename OpTraits<Op>::Params*>(params), exec.workspace.data(), *exec.launch));
+          },
+          [](const void* t, const void* problem, const cuda::Launch& launch) -> std::optional<Tuning> {
+            const auto tell = static_cast<const CudaTable<Op>*>(t)->tuning;
+            Tuning tuning;
+            if (tell == nullptr || !tell(*static_cast<const typename Op::Problem*>(problem), launch, tuning)) return {};
+            return tuning;
           }};
 }
 

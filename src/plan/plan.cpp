@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "base/options.h"
+#include "base/words.h"
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/linear/linear.h"
@@ -16,6 +17,9 @@
 
 namespace tern {
 namespace {
+
+constexpr WordTable<GridStrategy, 3> kGrids = {
+    {{GridStrategy::automatic, "auto"}, {GridStrategy::fixed, "fixed"}, {GridStrategy::occupancy, "occupancy"}}};
 
 Machine machine_of(const detail::ContextState& context) {
   return {.device = context.device.id, .capabilities = context.device.capabilities};
@@ -55,8 +59,7 @@ Status check_tuning(std::string_view op, DeviceId device, const Tuning& tuning) 
 std::string tuning_note(const Tuning& tuning) {
   std::string words;
   if (tuning.threads != 0) words += fmt::format(" threads {}", tuning.threads);
-  if (tuning.grid != GridStrategy::automatic)
-    words += tuning.grid == GridStrategy::fixed ? " grid fixed" : " grid occupancy";
+  if (tuning.grid != GridStrategy::automatic) words += fmt::format(" grid {}", name(tuning.grid));
   if (tuning.split != 0) words += fmt::format(" split {}", tuning.split);
   if (tuning.dependent_launch) words += fmt::format(" dependent launch {}", *tuning.dependent_launch ? "on" : "off");
   return "tuned:" + words;
@@ -73,7 +76,8 @@ struct Plan<Op>::Impl {
   std::int64_t k = 0;
   PlanId id;
   std::string device;
-  Tuning tuning;
+  Tuning tuning;                   // asked for
+  std::optional<Tuning> resolved;  // what the kernel makes of it
   Explanation explanation;
 
   // params are OpTraits<Op>::Params.
@@ -127,6 +131,14 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
   impl->device = name(state.device.id);
   TERN_RETURN_IF_ERROR(check_tuning(facts.op, state.device.id, preference.tuning));
   impl->tuning = preference.tuning;
+  if (state.gpu && entry.tuning != nullptr) {
+    TERN_ON_GPU(state.gpu->index());
+    cuda::Launch launch;
+    launch.multiprocessors = state.device.gpu->multiprocessors;
+    launch.device = state.gpu->index();
+    launch.tuning = &impl->tuning;
+    impl->resolved = entry.tuning(entry.table, &problem, launch);
+  }
   impl->explanation = std::move(selection.explanation);
   if (impl->tuning != Tuning{}) impl->explanation.notes.push_back(tuning_note(impl->tuning));
   if (state.observer) {
@@ -192,6 +204,14 @@ template <class Op>
 const Explanation& Plan<Op>::explain() const {
   return impl_->explanation;
 }
+
+template <class Op>
+const std::optional<Tuning>& Plan<Op>::tuning() const {
+  return impl_->resolved;
+}
+
+std::string_view name(GridStrategy grid) { return word_of(kGrids, grid); }
+Result<GridStrategy> parse_grid_strategy(std::string_view word) { return parse_word(kGrids, "grid", word); }
 
 std::string PlanId::str() const {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|math={},acc={}{}{}", op, kernel, element, aux_element, layout, epilogue,

@@ -259,6 +259,10 @@ TEST(Plan, ATuningIsForGpus) {
     return plan.ok() ? std::string() : plan.error().str();
   };
   EXPECT_EQ(says({}), "");
+  EXPECT_FALSE(ActivationQuantizePlan::select(context, {.m = 1, .k = 8})->tuning());
+  EXPECT_EQ(*parse_grid_strategy("occupancy"), GridStrategy::occupancy);
+  EXPECT_EQ(name(GridStrategy::automatic), "auto");
+  EXPECT_FALSE(parse_grid_strategy("huge").ok());
   EXPECT_NE(says({.threads = 256}).find("a tuning is for kernels of a GPU, the context is on cpu"), std::string::npos);
   EXPECT_NE(says({.dependent_launch = false}).find("a tuning is for"), std::string::npos);
 }

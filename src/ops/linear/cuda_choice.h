@@ -1,5 +1,5 @@
-// Which CUDA kernel a problem of linear goes to: the matrices with exact sums to the integer kernels of a generation, the
-// others to its float modes, what neither takes to the plain kernel. For .cu files only.
+// Which CUDA kernel a problem of linear goes to: the matrices with exact sums to the integer kernels of a generation,
+// the others to its float modes, what neither takes to the plain kernel. For .cu files only.
 #pragma once
 
 #include <algorithm>
@@ -30,14 +30,16 @@ Params matrices_of(const Params& all, Wanted wanted) {
   return some;
 }
 
+// Whether the integer kernels take a matrix.
+inline bool for_integers(const Params& p, const Matrix& matrix) {
+  return p.k > 0 && p.k <= kMaxMmaK && exact(p.math, matrix.spec.granularity);
+}
+
 // exact(params, workspace, launch) gets problems of int8 sums with k from 1 to kMaxMmaK.
 template <class Exact>
 int launch_chosen(const Params& all, std::byte* workspace, const cuda::Launch& launch, const FloatModes& modes,
                   Exact exact_launch) {
-  const bool short_rows = all.k > 0 && all.k <= kMaxMmaK;
-  const auto sums_are_exact = [&](const Matrix& matrix) {
-    return short_rows && exact(all.math, matrix.spec.granularity);
-  };
+  const auto sums_are_exact = [&](const Matrix& matrix) { return for_integers(all, matrix); };
   if (const Params p = matrices_of(all, sums_are_exact); p.count > 0)
     if (const int code = exact_launch(p, workspace, launch); code != 0) return code;
   const Params rest = matrices_of(all, [&](const Matrix& matrix) { return !sums_are_exact(matrix); });

@@ -1,6 +1,5 @@
 // linear on Turing: m8n8k16 for any number of tokens.
-#include "ops/linear/cuda_choice.h"
-#include "ops/linear/cuda_mma.h"
+#include "ops/linear/cuda_told.h"
 
 namespace tern::linear {
 
@@ -12,6 +11,10 @@ constinit const Cuda cuda_sm75 = {
                            [](const Params& p, std::byte* scratch, const cuda::Launch& on) {
                              return mma_launch<Sm75>(p, scratch, on, mma_tuning(p, on));
                            });
+    },
+    [](const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
+      const Params p = exact_part(problem);
+      return mma_told(p, launch, mma_tuning(p, launch), tuning);
     }};
 
 }  // namespace tern::linear
