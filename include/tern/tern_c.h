@@ -183,10 +183,20 @@ TERN_API void tern_tensor_destroy(tern_tensor* tensor);
 
 // Quantization.
 
+// How a GPU's kernel is cut and launched; what is left open it chooses itself.
+typedef struct tern_tuning {
+  size_t struct_size;
+  int32_t threads;  // of a block, a multiple of 32; 0: the kernel's choice
+  tern_grid_strategy grid;
+  int32_t split;             // parts of k; 0: the kernel's choice
+  int32_t dependent_launch;  // begin while the kernel before is still running: 0 no, 1 yes, -1 the kernel's choice
+} tern_tuning;
+
 typedef struct tern_preference {
   size_t struct_size;
-  const char* kernel;  // prefer this kernel; if it refuses, the next best is taken and noted
-  int32_t strict;      // 1: ... or the call fails
+  const char* kernel;         // prefer this kernel; if it refuses, the next best is taken and noted
+  int32_t strict;             // 1: ... or the call fails
+  const tern_tuning* tuning;  // of a GPU's kernel; may be NULL, and on a CPU must leave everything open
 } tern_preference;
 
 typedef struct tern_quantize_options {
@@ -277,12 +287,15 @@ typedef struct tern_packed_weights_info {
   tern_format format;
 } tern_packed_weights_info;
 
-// The bytes that n x k weights need, codes and scales together.
+// The bytes that n x k weights need on a CPU, codes and scales together.
 TERN_API tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, tern_format format,
                                                size_t* out);
+// The same on the device of a context, where kernels may read another order.
+TERN_API tern_status tern_packed_weights_bytes_on(const tern_context* context, int64_t n, int64_t k,
+                                                  tern_granularity granularity, tern_format format, size_t* out);
 // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)], scales as ternary_quantize writes them; both
-// may be dropped afterwards. The memory is the caller's (64-byte aligned, alive until the handle is destroyed), or with
-// NULL and 0 the context's.
+// may be dropped afterwards. The memory is the caller's on the context's device (64-byte aligned, 256 on a GPU, alive
+// until the handle is destroyed), or with NULL and 0 the context's. For a GPU they may lie on the host or there.
 TERN_API tern_status tern_packed_weights_create(const tern_context* context, const tern_tensor_view* codes,
                                                 const tern_tensor_view* scales, int64_t n, int64_t k,
                                                 tern_granularity granularity, tern_format format, void* memory,
@@ -307,10 +320,11 @@ typedef struct tern_plan_info {
   const char* epilogue;
   const char* arch;
   const char* backend;
-  const char* math;         // guarantee: the type of every single operation
-  const char* accumulator;  // guarantee: the type of sums
-  int32_t deterministic;    // guarantee: the same bits for every thread count
-  int32_t bit_stable;       // guarantee: the same bits as the reference on every machine
+  const char* math;           // guarantee: the type of every single operation
+  const char* accumulator;    // guarantee: the type of sums
+  int32_t deterministic;      // guarantee: the same bits for every thread count
+  int32_t bit_stable;         // guarantee: the same bits as the reference on every machine
+  const tern_tuning* tuning;  // of the longest run, where a GPU's kernel tells it; NULL: it does not
 } tern_plan_info;
 
 typedef struct tern_ternary_quantize_problem {
@@ -489,7 +503,8 @@ TERN_API tern_status tern_load_quantized(const tern_context* context, const char
   {sizeof(tern_context_config), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1 << 30, 4, 0}
 #define TERN_MEMORY_STATISTICS_INIT {sizeof(tern_memory_statistics), 0, 0, 0, 0, 0}
 #define TERN_TENSOR_VIEW_INIT {NULL, TERN_DTYPE_F32, 0, {0}, {0}, {TERN_DEVICE_CPU, 0}}
-#define TERN_PREFERENCE_INIT {sizeof(tern_preference), NULL, 0}
+#define TERN_TUNING_INIT {sizeof(tern_tuning), 0, TERN_GRID_AUTO, 0, -1}
+#define TERN_PREFERENCE_INIT {sizeof(tern_preference), NULL, 0, NULL}
 #define TERN_QUANTIZE_OPTIONS_INIT \
   {sizeof(tern_quantize_options), TERN_SCHEME_ABSMEAN, TERN_FORMAT_DEFAULT, {TERN_GRANULARITY_TENSOR, 0}, \
    TERN_NON_FINITE_REJECT, 0, NULL, 0, NAN, NAN, NAN, NULL, 256 << 20}
@@ -528,3 +543,4 @@ TERN_API tern_status tern_load_quantized(const tern_context* context, const char
 #endif
 
 #include "tern/tern_c_gpu.h"
+#include "tern/tern_c_linear.h"

@@ -86,6 +86,26 @@ typedef enum tern_linear_math TERN_ENUM_TYPE {
   TERN_LINEAR_MATH_W2_FLOAT = 1  // activations stay float, f32 math
 } tern_linear_math;
 
+// Other projects' orders of packed ternary weights.
+typedef enum tern_layout TERN_ENUM_TYPE {
+  TERN_LAYOUT_MS_GPU = 0  // Microsoft's BitNet GPU kernels: tiles of 16 rows by 32 columns
+} tern_layout;
+
+// In which float type a layer's tokens and results are.
+typedef enum tern_precision TERN_ENUM_TYPE {
+  TERN_PRECISION_AUTO = 0,  // the narrowest that the device multiplies natively
+  TERN_PRECISION_F32 = 1,
+  TERN_PRECISION_F16 = 2,
+  TERN_PRECISION_BF16 = 3
+} tern_precision;
+
+// How many blocks a GPU's kernel is launched with.
+typedef enum tern_grid_strategy TERN_ENUM_TYPE {
+  TERN_GRID_AUTO = 0,
+  TERN_GRID_FIXED = 1,     // a block for every piece of work
+  TERN_GRID_OCCUPANCY = 2  // as many blocks as run at once, each with several pieces
+} tern_grid_strategy;
+
 typedef enum tern_device_kind TERN_ENUM_TYPE { TERN_DEVICE_CPU = 0, TERN_DEVICE_CUDA = 1 } tern_device_kind;
 
 typedef struct tern_device_id {
@@ -121,6 +141,9 @@ TERN_API const char* tern_format_name(tern_format format);
 TERN_API const char* tern_non_finite_name(tern_non_finite policy);
 TERN_API const char* tern_activation_name(tern_activation activation);
 TERN_API const char* tern_linear_math_name(tern_linear_math math);
+TERN_API const char* tern_layout_name(tern_layout layout);
+TERN_API const char* tern_precision_name(tern_precision precision);
+TERN_API const char* tern_grid_strategy_name(tern_grid_strategy grid);
 TERN_API const char* tern_capability_name(tern_capability capability);
 
 // The value of a word; an unknown word is an error that lists the known ones.
@@ -130,6 +153,9 @@ TERN_API tern_status tern_format_parse(const char* text, tern_format* out);
 TERN_API tern_status tern_non_finite_parse(const char* text, tern_non_finite* out);
 TERN_API tern_status tern_activation_parse(const char* text, tern_activation* out);
 TERN_API tern_status tern_linear_math_parse(const char* text, tern_linear_math* out);
+TERN_API tern_status tern_layout_parse(const char* text, tern_layout* out);
+TERN_API tern_status tern_precision_parse(const char* text, tern_precision* out);
+TERN_API tern_status tern_grid_strategy_parse(const char* text, tern_grid_strategy* out);
 TERN_API tern_status tern_granularity_parse(const char* text, tern_granularity* out);  // "tensor", "row", "group:128"
 TERN_API tern_status tern_device_parse(const char* text, tern_device_id* out);         // "cpu", "cuda:0"
 TERN_API tern_status tern_capability_parse(const char* text, tern_capability* out);

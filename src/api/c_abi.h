@@ -72,6 +72,9 @@ inline constexpr Format kLastFormat = Format::b3;
 inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
 inline constexpr Activation kLastActivation = Activation::squared_relu;
 inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;
+inline constexpr Layout kLastLayout = Layout::ms_gpu;
+inline constexpr Precision kLastPrecision = Precision::bf16;
+inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 
 // Structs that grow. `first_bytes` are those of the first version, which every caller has; `defaults` is what fields
 // get that a caller's older struct lacks. A field that is added must not lie in padding at the old end: an old caller's
@@ -89,6 +92,7 @@ TERN_C_STRUCT(tern_observer, run_finished, TERN_OBSERVER_INIT);
 TERN_C_STRUCT(tern_context_config, observer, TERN_CONTEXT_CONFIG_INIT);
 TERN_C_STRUCT(tern_memory_statistics, failures, TERN_MEMORY_STATISTICS_INIT);
 TERN_C_STRUCT(tern_memory_info, in_use_peak_bytes, TERN_MEMORY_INFO_INIT);
+TERN_C_STRUCT(tern_tuning, dependent_launch, TERN_TUNING_INIT);
 TERN_C_STRUCT(tern_preference, strict, TERN_PREFERENCE_INIT);
 TERN_C_STRUCT(tern_quantize_options, preference, TERN_QUANTIZE_OPTIONS_INIT);
 TERN_C_STRUCT(tern_quality, zero_fraction, TERN_QUALITY_INIT);
@@ -168,6 +172,7 @@ tern_granularity from_granularity(const Granularity& granularity);
 tern_device_id from_device(DeviceId id);
 tern_tensor_view from_view(const ConstTensorView& view);  // the caller is told what must not be written
 tern_quality from_quality(const Quality& quality);
+tern_tuning from_tuning(const Tuning& tuning);
 
 // The C face of a vector of strings that outlives it.
 std::vector<const char*> pointers_to(const std::vector<std::string>& strings);

@@ -119,6 +119,18 @@ tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity gra
   });
 }
 
+tern_status tern_packed_weights_bytes_on(const tern_context* context, int64_t n, int64_t k,
+                                         tern_granularity granularity, tern_format format, size_t* out) {
+  return guarded("tern_packed_weights_bytes_on", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"out", out}}));
+    TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
+    TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
+    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(context->context, n, k, cpp_granularity, cpp_format));
+    *out = bytes;
+    return {};
+  });
+}
+
 tern_status tern_packed_weights_create(const tern_context* context, const tern_tensor_view* codes,
                                        const tern_tensor_view* scales, int64_t n, int64_t k,
                                        tern_granularity granularity, tern_format format, void* memory,
@@ -165,3 +177,15 @@ tern_status tern_packed_weights_get_info(const tern_packed_weights* weights, con
 }
 
 void tern_packed_weights_destroy(tern_packed_weights* weights) { delete weights; }
+
+tern_status tern_w2a8_gemv(const tern_context* context, const tern_packed_weights* weights, const tern_tensor_view* a,
+                           const tern_tensor_view* out, int64_t m, int64_t k, int32_t stream_index) {
+  return guarded("tern_w2a8_gemv", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"weights", weights}, {"a", a}, {"out", out}}));
+    TERN_ASSIGN(cpp_a, to_view(where, "a", *a));
+    TERN_ASSIGN(cpp_out, to_view(where, "out", *out));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(w2a8_gemv(context->context, weights->weights, cpp_a, cpp_out, m, k, stream_index));
+    return watch.status(where);
+  });
+}

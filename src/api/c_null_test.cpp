@@ -34,6 +34,7 @@ TEST(CNull, DestroyersAcceptIt) {
   tern_activation_quantize_plan_destroy(nullptr);
   tern_linear_plan_destroy(nullptr);
   tern_packed_weights_destroy(nullptr);
+  tern_precision_reports_destroy(nullptr);
   tern_npy_close(nullptr);
 }
 
@@ -62,6 +63,10 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   tern_linear_plan* linear_plan = nullptr;
   tern_packed_weights* packed = nullptr;
   const tern_packed_weights_info* packed_info = nullptr;
+  tern_precision_reports* reports = nullptr;
+  const tern_precision_report* report = nullptr;
+  tern_dtype dtype = TERN_DTYPE_F32;
+  const tern_precision automatic = TERN_PRECISION_AUTO;
   tern_tensor* tensor = nullptr;
   tern_quantized* made = nullptr;
   tern_npy* npy = nullptr;
@@ -141,6 +146,27 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   EXPECT_NULL(tern_packed_weights_create_from_quantized(c, nullptr, nullptr, 0, &packed), "quantized");
   EXPECT_NULL(tern_packed_weights_create_from_quantized(c, q, nullptr, 0, nullptr), "out");
   EXPECT_NULL(tern_packed_weights_get_info(nullptr, &packed_info), "weights");
+  EXPECT_NULL(tern_packed_weights_bytes_on(nullptr, 8, 8, {}, TERN_FORMAT_I2, &size), "context");
+  EXPECT_NULL(tern_packed_weights_bytes_on(c, 8, 8, {}, TERN_FORMAT_I2, nullptr), "out");
+  EXPECT_NULL(tern_w2a8_gemv(nullptr, packed, &x, &x, 1, 8, 0), "context");
+  EXPECT_NULL(tern_w2a8_gemv(c, nullptr, &x, &x, 1, 8, 0), "weights");
+  EXPECT_NULL(tern_layout_bytes(TERN_LAYOUT_MS_GPU, 16, 32, nullptr), "out");
+  EXPECT_NULL(tern_import_codes(TERN_LAYOUT_MS_GPU, text, 8, 16, 32, nullptr), "codes");
+  EXPECT_NULL(tern_export_codes(TERN_LAYOUT_MS_GPU, nullptr, 16, 32, text, 8), "codes");
+  EXPECT_NULL(tern_resolve_precision(nullptr, automatic, 0, &dtype, &number, text, sizeof(text), &size), "context");
+  EXPECT_NULL(tern_resolve_precision(c, automatic, 0, nullptr, &number, text, sizeof(text), &size), "used");
+  EXPECT_NULL(tern_resolve_precision(c, automatic, 0, &dtype, nullptr, text, sizeof(text), &size), "fell_back");
+  EXPECT_NULL(tern_resolve_precision(c, automatic, 0, &dtype, &number, text, sizeof(text), nullptr), "length");
+  EXPECT_NULL(tern_validate_precision_accuracy(nullptr, q, &x, automatic, &reports), "context");
+  EXPECT_NULL(tern_validate_precision_accuracy(c, nullptr, &x, automatic, &reports), "weights");
+  EXPECT_NULL(tern_validate_precision_accuracy(c, q, nullptr, automatic, &reports), "x");
+  EXPECT_NULL(tern_validate_precision_accuracy(c, q, &x, automatic, nullptr), "out");
+  EXPECT_NULL(tern_benchmark_precision_modes(nullptr, q, &x, 40, &reports), "context");
+  EXPECT_NULL(tern_benchmark_precision_modes(c, q, &x, 40, nullptr), "out");
+  EXPECT_NULL(tern_precision_reports_count(nullptr, &size), "reports");
+  EXPECT_NULL(tern_precision_reports_get(nullptr, 0, &report), "reports");
+  EXPECT_NULL(tern_precision_reports_get(nullptr, 0, nullptr), "out");
+  EXPECT_NULL(tern_precision_reports_optimal(nullptr, &size), "reports");
   EXPECT_NULL(tern_activation_quantize_select(c, nullptr, nullptr, &activation_plan), "problem");
   EXPECT_NULL(tern_activation_quantize_select(c, &activation_problem, nullptr, nullptr), "out");
   EXPECT_NULL(tern_activation_quantize_plan_can_implement(nullptr, &activation_args), "plan");

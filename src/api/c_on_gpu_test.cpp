@@ -1,4 +1,5 @@
 // The C ABI on a GPU, against a CPU: the same bits, findings by their stream, and no memory left. Skipped without one.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -160,6 +161,81 @@ TEST_F(COnAGpu, WrapsAStreamForEveryHandle) {
   ASSERT_EQ(q.run(b), TERN_OK) << tern_last_error()->text;
   EXPECT_FAILS(tern_stream_release(b), TERN_NON_FINITE, "[0, 5]");
   EXPECT_EQ(tern_stream_status(stream_at(gpu(), 0)), TERN_OK);
+}
+
+// linear there gives the sums of a CPU, by a plan of its own and by one that is cut as the caller says.
+TEST_F(COnAGpu, OneTokenTimesWeightsIsWhatACpuGives) {
+  const auto weights = make_weights(kRows * kColumns);
+  const QuantizedHandle q = quantize(cpu_.get(), view_of(weights.data(), TERN_DTYPE_F32, {kRows, kColumns}));
+  const tern_granularity granularity = info_of(q).granularity;
+  std::size_t bytes = 0;
+  ASSERT_EQ(tern_packed_weights_bytes_on(gpu(), kRows, kColumns, granularity, TERN_FORMAT_I2, &bytes), TERN_OK);
+  const TensorHandle memory = allocate(gpu(), TERN_DTYPE_U8, {static_cast<std::int64_t>(bytes)});
+  tern_packed_weights* made = nullptr;
+  ASSERT_EQ(tern_packed_weights_create_from_quantized(gpu(), q.get(), elements_of(memory).data, bytes, &made), TERN_OK)
+      << tern_last_error()->text;
+  const WeightsHandle there(made), here = pack(cpu_.get(), q);
+  std::vector<std::int8_t> a(kColumns);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::int8_t>(i * 37);
+  std::vector<std::int32_t> want(kRows, -1), got(kRows, -2);
+  const auto a_here = view_of(a.data(), TERN_DTYPE_I8, {1, kColumns});
+  const auto want_here = view_of(want.data(), TERN_DTYPE_I32, {1, kRows});
+  const auto got_here = view_of(got.data(), TERN_DTYPE_I32, {1, kRows});
+  ASSERT_EQ(tern_w2a8_gemv(cpu_.get(), here.get(), &a_here, &want_here, kRows, kColumns, 0), TERN_OK);
+  const TensorHandle token = allocate(gpu(), TERN_DTYPE_I8, {1, kColumns}),
+                     sums = allocate(gpu(), TERN_DTYPE_I32, {1, kRows});
+  const tern_tensor_view a_there = elements_of(token), y_there = elements_of(sums);
+  const tern_stream* stream = stream_at(gpu(), 1);
+  ASSERT_EQ(tern_copy(gpu(), &a_there, &a_here, stream), TERN_OK);
+  const auto fetch = [&] {
+    EXPECT_EQ(tern_copy(gpu(), &got_here, &y_there, stream), TERN_OK);
+    EXPECT_EQ(tern_stream_synchronize(stream), TERN_OK) << tern_last_error()->text;
+  };
+  ASSERT_EQ(tern_w2a8_gemv(gpu(), there.get(), &a_there, &y_there, kRows, kColumns, 1), TERN_OK)
+      << tern_last_error()->text;
+  fetch();
+  EXPECT_EQ(got, want);
+
+  tern_linear_matrix matrix = TERN_LINEAR_MATRIX_INIT;
+  matrix.n = kRows;
+  matrix.granularity = granularity;
+  matrix.y_dtype = TERN_DTYPE_I32;
+  tern_linear_problem problem = TERN_LINEAR_PROBLEM_INIT;
+  problem.k = kColumns;
+  problem.matrices = &matrix;
+  problem.matrix_count = 1;
+  tern_tuning tuning = TERN_TUNING_INIT;
+  tuning.threads = 128;
+  tuning.split = 2;
+  tuning.grid = TERN_GRID_FIXED;
+  tuning.dependent_launch = 0;
+  tern_preference preference = TERN_PREFERENCE_INIT;
+  preference.tuning = &tuning;
+  tern_linear_plan* chosen = nullptr;
+  ASSERT_EQ(tern_linear_select(gpu(), &problem, &preference, &chosen), TERN_OK) << tern_last_error()->text;
+  const LinearPlanHandle plan(chosen);
+  const tern_plan_info* info = nullptr;
+  ASSERT_EQ(tern_linear_plan_get_info(plan.get(), &info), TERN_OK);
+  ASSERT_NE(info->tuning, nullptr);
+  EXPECT_EQ(info->tuning->threads, 128);
+  EXPECT_EQ(info->tuning->split, 2);
+  EXPECT_EQ(info->tuning->grid, TERN_GRID_FIXED);
+  EXPECT_EQ(info->tuning->dependent_launch, 0);
+  tern_linear_output output = TERN_LINEAR_OUTPUT_INIT;
+  output.weights = there.get();
+  output.y = y_there;
+  tern_linear_args args = TERN_LINEAR_ARGS_INIT;
+  args.x = a_there;
+  args.outputs = &output;
+  args.output_count = 1;
+  EXPECT_EQ(tern_linear_plan_workspace_bytes(plan.get(), &bytes), TERN_OK);
+  const TensorHandle workspace = allocate(gpu(), TERN_DTYPE_U8, {static_cast<std::int64_t>(bytes)});
+  std::ranges::fill(got, -2);
+  ASSERT_EQ(tern_copy(gpu(), &y_there, &got_here, stream), TERN_OK);
+  ASSERT_EQ(tern_linear_plan_run(plan.get(), stream, elements_of(workspace).data, bytes, &args), TERN_OK)
+      << tern_last_error()->text;
+  fetch();
+  EXPECT_EQ(got, want);
 }
 
 TEST_F(COnAGpu, QuantizedTensorsStayWhereTheyAre) {

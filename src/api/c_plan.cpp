@@ -12,6 +12,7 @@ struct PlanHandle {
         id(plan.id().str()),
         math(plan.guarantee().math),
         accumulator(plan.guarantee().accumulator),
+        tuning(from_tuning(plan.tuning().value_or(Tuning{}))),
         info{.struct_size = sizeof(tern_plan_info),
              .id = id.c_str(),
              .op = plan.id().op.c_str(),
@@ -25,12 +26,14 @@ struct PlanHandle {
              .math = math.c_str(),
              .accumulator = accumulator.c_str(),
              .deterministic = plan.guarantee().deterministic ? 1 : 0,
-             .bit_stable = plan.guarantee().bit_stable ? 1 : 0} {}
+             .bit_stable = plan.guarantee().bit_stable ? 1 : 0,
+             .tuning = plan.tuning() ? &tuning : nullptr} {}
   PlanHandle(const PlanHandle&) = delete;
   PlanHandle& operator=(const PlanHandle&) = delete;
 
   Plan<Op> plan;
   std::string id, math, accumulator;
+  tern_tuning tuning;
   tern_plan_info info;
 };
 

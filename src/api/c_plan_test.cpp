@@ -145,6 +145,36 @@ TEST_F(CPlan, TakesAPreference) {
   EXPECT_STREQ(info->kernel, "ternary_quantize.i2.scalar");
 }
 
+TEST_F(CPlan, ATuningIsForGpusAndOlderPreferencesHaveNone) {
+  tern_tuning tuning = TERN_TUNING_INIT;
+  tern_preference preference = TERN_PREFERENCE_INIT;
+  preference.tuning = &tuning;
+  const tern_plan_info* info = nullptr;
+  const QuantizePlan plan = select(&preference);
+  ASSERT_EQ(tern_ternary_quantize_plan_get_info(plan.get(), &info), TERN_OK);
+  EXPECT_EQ(info->tuning, nullptr);
+  tern_ternary_quantize_plan* none = nullptr;
+  const auto refused = [&](const char* text) {
+    EXPECT_FAILS(tern_ternary_quantize_select(context_.get(), &problem_, &preference, &none), TERN_INVALID_ARGUMENT,
+                 text);
+    EXPECT_EQ(none, nullptr);
+  };
+  tuning.split = 4;
+  refused("a tuning is for kernels of a GPU");
+  preference.struct_size = offsetof(tern_preference, tuning);
+  EXPECT_NE(select(&preference), nullptr);
+  preference.struct_size = sizeof(preference);
+  tuning.split = 0;
+  tuning.dependent_launch = 0;
+  refused("a tuning is for kernels of a GPU");
+  tuning.dependent_launch = 2;
+  refused("dependent_launch is 2");
+  tuning.grid = static_cast<tern_grid_strategy>(3);
+  refused("preference->tuning->grid is 3");
+  tuning.struct_size = 8;
+  refused("preference->tuning->struct_size is 8");
+}
+
 TEST_F(CPlan, RefusesBadProblems) {
   tern_ternary_quantize_plan* plan = nullptr;
   const auto refused = [&](const char* text) {

@@ -47,6 +47,14 @@ TERN_SAME(TERN_ACTIVATION_NONE, Activation::none);
 TERN_SAME(TERN_ACTIVATION_SQUARED_RELU, Activation::squared_relu);
 TERN_SAME(TERN_LINEAR_MATH_W2A8, LinearMath::w2a8);
 TERN_SAME(TERN_LINEAR_MATH_W2_FLOAT, LinearMath::w2_float);
+TERN_SAME(TERN_LAYOUT_MS_GPU, Layout::ms_gpu);
+TERN_SAME(TERN_PRECISION_AUTO, Precision::automatic);
+TERN_SAME(TERN_PRECISION_F32, Precision::f32);
+TERN_SAME(TERN_PRECISION_F16, Precision::f16);
+TERN_SAME(TERN_PRECISION_BF16, Precision::bf16);
+TERN_SAME(TERN_GRID_AUTO, GridStrategy::automatic);
+TERN_SAME(TERN_GRID_FIXED, GridStrategy::fixed);
+TERN_SAME(TERN_GRID_OCCUPANCY, GridStrategy::occupancy);
 TERN_SAME(TERN_DEVICE_CPU, DeviceKind::cpu);
 TERN_SAME(TERN_DEVICE_CUDA, DeviceKind::cuda);
 
@@ -156,6 +164,9 @@ const char* tern_format_name(tern_format format) {
 const char* tern_non_finite_name(tern_non_finite policy) { return word(policy, kLastNonFinite); }
 const char* tern_activation_name(tern_activation activation) { return word(activation, kLastActivation); }
 const char* tern_linear_math_name(tern_linear_math math) { return word(math, kLastLinearMath); }
+const char* tern_layout_name(tern_layout layout) { return word(layout, kLastLayout); }
+const char* tern_precision_name(tern_precision precision) { return word(precision, kLastPrecision); }
+const char* tern_grid_strategy_name(tern_grid_strategy grid) { return word(grid, kLastGridStrategy); }
 const char* tern_capability_name(tern_capability capability) {
   return word(capability, static_cast<Capability>(kCapabilityCount - 1));
 }
@@ -177,6 +188,15 @@ tern_status tern_activation_parse(const char* text, tern_activation* out) {
 }
 tern_status tern_linear_math_parse(const char* text, tern_linear_math* out) {
   return parse("tern_linear_math_parse", text, out, parse_linear_math);
+}
+tern_status tern_layout_parse(const char* text, tern_layout* out) {
+  return parse("tern_layout_parse", text, out, parse_layout);
+}
+tern_status tern_precision_parse(const char* text, tern_precision* out) {
+  return parse("tern_precision_parse", text, out, parse_precision);
+}
+tern_status tern_grid_strategy_parse(const char* text, tern_grid_strategy* out) {
+  return parse("tern_grid_strategy_parse", text, out, parse_grid_strategy);
 }
 tern_status tern_capability_parse(const char* text, tern_capability* out) {
   return parse("tern_capability_parse", text, out, parse_capability);

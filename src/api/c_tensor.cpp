@@ -33,7 +33,22 @@ Result<TensorView> to_view(const char* where, const char* field, const tern_tens
 
 Result<Preference> to_preference(const char* where, const tern_preference* preference) {
   TERN_ASSIGN(given, read_struct(where, "preference", preference));
-  return Preference{given.kernel == nullptr ? "" : given.kernel, given.strict != 0};
+  TERN_ASSIGN(tuning, read_struct(where, "preference->tuning", given.tuning));
+  TERN_ASSIGN(grid, to_enum(where, "preference->tuning->grid", tuning.grid, kLastGridStrategy));
+  if (tuning.dependent_launch < -1 || tuning.dependent_launch > 1)
+    return error(Code::invalid_argument, where, "preference->tuning->dependent_launch is {}, not one of -1 to 1",
+                 tuning.dependent_launch);
+  Tuning cpp{.threads = tuning.threads, .grid = grid, .split = tuning.split};
+  if (tuning.dependent_launch >= 0) cpp.dependent_launch = tuning.dependent_launch == 1;
+  return Preference{given.kernel == nullptr ? "" : given.kernel, given.strict != 0, cpp};
+}
+
+tern_tuning from_tuning(const Tuning& tuning) {
+  return {.struct_size = sizeof(tern_tuning),
+          .threads = tuning.threads,
+          .grid = static_cast<tern_grid_strategy>(tuning.grid),
+          .split = tuning.split,
+          .dependent_launch = tuning.dependent_launch ? static_cast<std::int32_t>(*tuning.dependent_launch) : -1};
 }
 
 tern_granularity from_granularity(const Granularity& granularity) {

@@ -56,6 +56,45 @@ TEST_F(CWeights, AreTheSameFromPartsAndInTheCallersMemory) {
   }
 }
 
+TEST_F(CWeights, TakeAsMuchMemoryAsTheDeviceOfTheContextNeeds) {
+  std::size_t anywhere = 0, here = 1;
+  for (const tern_format format : {TERN_FORMAT_I2, TERN_FORMAT_B3}) {
+    ASSERT_EQ(tern_packed_weights_bytes(kN, kK, kByRow, format, &anywhere), TERN_OK);
+    ASSERT_EQ(tern_packed_weights_bytes_on(context_.get(), kN, kK, kByRow, format, &here), TERN_OK);
+    EXPECT_EQ(here, anywhere);  // a CPU's
+  }
+  EXPECT_FAILS(tern_packed_weights_bytes_on(context_.get(), kN, -7, kByRow, TERN_FORMAT_I2, &here),
+               TERN_INVALID_ARGUMENT, "-7");
+}
+
+TEST_F(CWeights, TimesOneTokenAreTheSumsOfCpp) {
+  const WeightsHandle packed = pack(context_.get(), quantized_);
+  std::vector<std::int8_t> a(kK);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::int8_t>(i * 37);
+  std::vector<std::int32_t> got(kN, -1), want(kN, -2);
+  tern_tensor_view token = view_of(a.data(), TERN_DTYPE_I8, {kK}), out = view_of(got.data(), TERN_DTYPE_I32, {kN});
+  const auto gemv = [&](std::int64_t m, std::int32_t stream) {
+    return tern_w2a8_gemv(context_.get(), packed.get(), &token, &out, m, kK, stream);
+  };
+  ASSERT_EQ(gemv(kN, 0), TERN_OK) << tern_last_error()->text;
+
+  const auto context = Context::open();
+  const tern_quantized_info& q = info_of(quantized_);
+  const auto cpp = PackedWeights::pack(*context, {q.codes.data, DType::u8, {kN, (kK + 3) / 4}},
+                                       {q.scales.data, DType::f32, {static_cast<std::int64_t>(q.scale_count)}}, kN, kK,
+                                       Granularity::row());
+  ASSERT_TRUE(cpp.ok());
+  ASSERT_TRUE(w2a8_gemv(*context, *cpp, {a.data(), DType::i8, {kK}}, {want.data(), DType::i32, {kN}}, kN, kK).ok());
+  EXPECT_EQ(got, want);
+
+  EXPECT_FAILS(gemv(kN + 1, 0), TERN_INVALID_ARGUMENT, "w is 18 x 70, m and k are 19 x 70");
+  EXPECT_FAILS(gemv(kN, -1), TERN_INVALID_ARGUMENT, "there is no stream -1");
+  out.dtype = TERN_DTYPE_F32;
+  EXPECT_FAILS(gemv(kN, 0), TERN_INVALID_ARGUMENT, "out is f32");
+  token.dtype = static_cast<tern_dtype>(70);
+  EXPECT_FAILS(gemv(kN, 0), TERN_INVALID_ARGUMENT, "a.dtype is 70");
+}
+
 TEST_F(CWeights, AreRefusedByName) {
   const tern_quantized_info& q = info_of(quantized_);
   tern_tensor_view codes = q.codes, scales = q.scales;

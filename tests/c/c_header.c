@@ -34,11 +34,14 @@ static tern_tensor_view view_of(void* data, tern_dtype dtype, int64_t rows, int6
 
 static void words(void) {
   tern_scheme scheme = TERN_SCHEME_ABSMEAN;
+  tern_grid_strategy grid = TERN_GRID_AUTO;
   CHECK(strcmp(tern_version(), TERN_VERSION) == 0);
   CHECK(strcmp(tern_status_name(TERN_QUALITY_BELOW_LIMIT), "quality_below_limit") == 0);
   CHECK(tern_scheme_parse("mse", &scheme) == TERN_OK && scheme == TERN_SCHEME_MSE);
   CHECK(tern_scheme_parse("best", &scheme) == TERN_INVALID_ARGUMENT);
   CHECK(strstr(tern_last_error()->message, "best") != NULL);
+  CHECK(tern_grid_strategy_parse("occupancy", &grid) == TERN_OK && grid == TERN_GRID_OCCUPANCY);
+  CHECK(strcmp(tern_grid_strategy_name(TERN_GRID_FIXED), "fixed") == 0);
 }
 
 static void machine(const tern_context* context) {
@@ -110,6 +113,43 @@ static void there_and_back(const tern_context* context, tern_quantized** quantiz
   tern_tensor_destroy(restored);
 }
 
+// Codes in another project's order, and back.
+static void layouts(void) {
+  static uint8_t codes[16 * 8], bytes[16 * 8], back[16 * 8];
+  const tern_tensor_view from = view_of(codes, TERN_DTYPE_U8, 16, 8), to = view_of(back, TERN_DTYPE_U8, 16, 8);
+  tern_layout layout = TERN_LAYOUT_MS_GPU;
+  size_t size = 0;
+  for (size_t i = 0; i < sizeof(codes); ++i) codes[i] = (uint8_t)(i % 3 + 4 * (i / 3 % 3) + 16 * (i / 9 % 3) + 64);
+  CHECK(tern_layout_parse(tern_layout_name(layout), &layout) == TERN_OK);
+  CHECK(tern_layout_bytes(layout, 16, 32, &size) == TERN_OK && size == sizeof(bytes));
+  CHECK(tern_export_codes(layout, &from, 16, 32, bytes, size) == TERN_OK);
+  CHECK(memcmp(bytes, codes, size) != 0);
+  CHECK(tern_import_codes(layout, bytes, size, 16, 32, &to) == TERN_OK && memcmp(back, codes, size) == 0);
+}
+
+// How much of a layer each float type keeps.
+static void precisions(const tern_context* context, const tern_quantized* quantized) {
+  const tern_tensor_view x = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
+  tern_precision_reports* reports = NULL;
+  const tern_precision_report *wide = NULL, *narrow = NULL;
+  tern_precision precision = TERN_PRECISION_AUTO;
+  tern_dtype used = TERN_DTYPE_I8;
+  int32_t fell_back = -1;
+  size_t count = 0;
+  CHECK(tern_precision_parse("f16", &precision) == TERN_OK && strcmp(tern_precision_name(precision), "f16") == 0);
+  CHECK(tern_resolve_precision(context, precision, 1, &used, &fell_back, NULL, 0, &count) == TERN_OK);
+  CHECK(used == TERN_DTYPE_F16 && fell_back == 0 && count > 0);
+  CHECK(tern_benchmark_precision_modes(context, quantized, &x, 40, &reports) == TERN_OK);
+  CHECK(tern_precision_reports_count(reports, &count) == TERN_OK && count == 3);
+  CHECK(tern_precision_reports_optimal(reports, &count) == TERN_OK && count < 3);
+  CHECK(tern_precision_reports_get(reports, 0, &wide) == TERN_OK);
+  CHECK(tern_precision_reports_get(reports, 2, &narrow) == TERN_OK);
+  if (failures == 0) CHECK(wide->sqnr_db > narrow->sqnr_db && narrow->used == TERN_DTYPE_BF16);
+  tern_precision_reports_destroy(reports);
+  CHECK(tern_validate_precision_accuracy(context, quantized, &x, precision, &reports) == TERN_OK);
+  tern_precision_reports_destroy(reports);
+}
+
 static float unit[kColumns * kColumns], unit_scales[kColumns];
 static int8_t unit_q[kColumns * kColumns];
 
@@ -138,6 +178,9 @@ static void tokens(const tern_context* context, const tern_stream* stream, tern_
 // Their products with the weights are the weights.
 static void product(const tern_context* context, const tern_quantized* quantized) {
   static float y[kColumns * kRows];
+  static int32_t sums[kRows];
+  const tern_tensor_view token = view_of(unit_q, TERN_DTYPE_I8, 1, kColumns);
+  const tern_tensor_view column = view_of(sums, TERN_DTYPE_I32, 1, kRows);
   tern_linear_problem problem = TERN_LINEAR_PROBLEM_INIT;
   tern_linear_matrix matrix = TERN_LINEAR_MATRIX_INIT;
   tern_linear_args args = TERN_LINEAR_ARGS_INIT;
@@ -145,6 +188,9 @@ static void product(const tern_context* context, const tern_quantized* quantized
   tern_linear_plan* plan = NULL;
   tern_packed_weights* packed = NULL;
   const tern_packed_weights_info* info = NULL;
+  const tern_plan_info* chosen = NULL;
+  tern_tuning tuning = TERN_TUNING_INIT;
+  tern_preference preference = TERN_PREFERENCE_INIT;
   const tern_stream* stream = NULL;
   tern_tensor* restored = NULL;
   tern_tensor_view w = TERN_TENSOR_VIEW_INIT;
@@ -152,6 +198,8 @@ static void product(const tern_context* context, const tern_quantized* quantized
   CHECK(tern_packed_weights_create_from_quantized(context, quantized, NULL, 0, &packed) == TERN_OK);
   CHECK(tern_packed_weights_get_info(packed, &info) == TERN_OK && info->n == kRows && info->k == kColumns);
   CHECK(tern_packed_weights_bytes(kRows, kColumns, info->granularity, info->format, &bytes) == TERN_OK &&
+        bytes == info->bytes);
+  CHECK(tern_packed_weights_bytes_on(context, kRows, kColumns, info->granularity, info->format, &bytes) == TERN_OK &&
         bytes == info->bytes);
   CHECK(tern_context_stream(context, &stream) == TERN_OK);
   tokens(context, stream, &args);
@@ -164,13 +212,18 @@ static void product(const tern_context* context, const tern_quantized* quantized
   output.y = view_of(y, TERN_DTYPE_F32, kColumns, kRows);
   args.outputs = &output;
   args.output_count = 1;
-  CHECK(tern_linear_select(context, &problem, NULL, &plan) == TERN_OK);
+  preference.tuning = &tuning;  // everything left open
+  CHECK(tern_linear_select(context, &problem, &preference, &plan) == TERN_OK);
+  CHECK(tern_linear_plan_get_info(plan, &chosen) == TERN_OK && chosen->tuning == NULL);
   CHECK(tern_linear_plan_workspace_bytes(plan, &bytes) == TERN_OK);
   void* workspace = aligned_alloc(64, (bytes / 64 + 1) * 64);
   CHECK(tern_linear_plan_run(plan, stream, workspace, bytes, &args) == TERN_OK);
   CHECK(tern_dequantize(context, quantized, TERN_DTYPE_F32, &restored) == TERN_OK);
   CHECK(tern_tensor_get_view(restored, &w) == TERN_OK);
   for (int i = 0; i < kRows * kColumns; ++i) CHECK(y[i % kColumns * kRows + i / kColumns] == ((const float*)w.data)[i]);
+  // One of them alone: 127 times a column of trits.
+  CHECK(tern_w2a8_gemv(context, packed, &token, &column, kRows, kColumns, 0) == TERN_OK);
+  for (int i = 0; i < kRows; ++i) CHECK((sums[i] > 0) - (sums[i] < 0) == (y[i] > 0) - (y[i] < 0) && sums[i] % 127 == 0);
   tern_tensor_destroy(restored);
   free(workspace);
   tern_linear_plan_destroy(plan);
@@ -252,6 +305,8 @@ int main(int argc, char** argv) {
   streams(context);
   there_and_back(context, &quantized);
   if (failures == 0) product(context, quantized);
+  layouts();
+  precisions(context, quantized);
   files(context, quantized, argc > 1 ? argv[1] : ".");
   tern_quantized_destroy(quantized);
   tern_context_close(context);

@@ -1,0 +1,69 @@
+// The C ABI of what lies around linear: other projects' layouts of weights, one call for one token, and precisions.
+// tern_c.h includes this file.
+#pragma once
+
+#include "tern/tern_c.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// out = w a, the bare sums of one token: w of m x k, a i8 [k], out i32 [m]. On a GPU it returns before the work is
+// done; the index of the stream is taken modulo their number. For many calls make a plan of linear.
+TERN_API tern_status tern_w2a8_gemv(const tern_context* context, const tern_packed_weights* weights,
+                                    const tern_tensor_view* a, const tern_tensor_view* out, int64_t m, int64_t k,
+                                    int32_t stream_index);
+
+// Layouts: codes alone, on the host; scales are tensors of their own.
+
+// The bytes of n x k weights. A shape that the layout cannot hold is TERN_UNSUPPORTED.
+TERN_API tern_status tern_layout_bytes(tern_layout layout, int64_t n, int64_t k, size_t* out);
+// To canonical i2 codes, u8 [n, ceil(k/4)], whose rows may be strided. A code that is no trit is
+// TERN_INVALID_QUANTIZED_VALUE with its element as the error's index; the codes are then unspecified.
+TERN_API tern_status tern_import_codes(tern_layout layout, const void* bytes, size_t byte_count, int64_t n, int64_t k,
+                                       const tern_tensor_view* codes);
+// From canonical i2 codes, with the same checks.
+TERN_API tern_status tern_export_codes(tern_layout layout, const tern_tensor_view* codes, int64_t n, int64_t k,
+                                       void* bytes, size_t byte_count);
+
+// Precisions: in which float type a layer's tokens and results are.
+
+// What the device makes of a precision. One that it lacks becomes f32 and sets *fell_back to 1, or with strict is
+// TERN_UNSUPPORTED. The reason goes into the buffer, as texts do.
+TERN_API tern_status tern_resolve_precision(const tern_context* context, tern_precision asked, int32_t strict,
+                                            tern_dtype* used, int32_t* fell_back, char* buffer, size_t buffer_bytes,
+                                            size_t* length);
+
+// One precision of one layer: y = x w with the tokens rounded to it, w2_float math and results in it.
+typedef struct tern_precision_report {
+  size_t struct_size;
+  tern_precision asked;
+  tern_dtype used;
+  int32_t fell_back;    // 1: to f32, because the device lacks what was asked for
+  const char* because;  // one line
+  const char* kernel;
+  double sqnr_db;  // against the same in f64 from tokens that were not rounded; NAN: undefined
+  double cosine;   // likewise
+  double max_error;
+  double microseconds;  // of a run, tokens and weights in place: the median of several
+} tern_precision_report;
+
+typedef struct tern_precision_reports tern_precision_reports;
+
+// Weights are trits of the host, [n, k]; tokens f32 of the host, [m, k]. One report.
+TERN_API tern_status tern_validate_precision_accuracy(const tern_context* context, const tern_quantized* weights,
+                                                      const tern_tensor_view* x, tern_precision precision,
+                                                      tern_precision_reports** out);
+// Reports of f32, f16 and bf16. The optimal one is the fastest whose SQNR is at least min_sqnr_db; f32 when none is.
+TERN_API tern_status tern_benchmark_precision_modes(const tern_context* context, const tern_quantized* weights,
+                                                    const tern_tensor_view* x, double min_sqnr_db,
+                                                    tern_precision_reports** out);
+TERN_API tern_status tern_precision_reports_count(const tern_precision_reports* reports, size_t* out);
+TERN_API tern_status tern_precision_reports_get(const tern_precision_reports* reports, size_t index,
+                                                const tern_precision_report** out);
+TERN_API tern_status tern_precision_reports_optimal(const tern_precision_reports* reports, size_t* index);
+TERN_API void tern_precision_reports_destroy(tern_precision_reports* reports);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
