@@ -78,6 +78,28 @@ TEST(Precisions, RefuseWhatDoesNotFit) {
   EXPECT_EQ(validate_precision_accuracy(context, w, rows(x, 30)).code(), Code::non_finite);
 }
 
+// Of a GPU only its description is looked at, so a made-up one will do.
+TEST(Precisions, ATuringGpuHasNoBf16) {
+  const Context context = detail::ContextState::cpu_beside(1);
+  auto& device = const_cast<Device&>(context.device());
+  device.id = {DeviceKind::cuda, 0};
+  device.capabilities = Capabilities::of(Capability::sm_75);
+  const auto automatic = resolve_precision(context);
+  ASSERT_TRUE(automatic.ok()) << message(automatic);
+  EXPECT_EQ(automatic->used, DType::f16);
+  EXPECT_EQ(automatic->because, "cuda:0 multiplies matrices of f16, not of bf16");
+  const auto fallen = resolve_precision(context, Precision::bf16);
+  ASSERT_TRUE(fallen.ok()) << message(fallen);
+  EXPECT_EQ(fallen->used, DType::f32);
+  EXPECT_TRUE(fallen->fell_back);
+  EXPECT_EQ(fallen->because, "cuda:0 has no bf16 (compute capability 8.0)");
+  const auto refused = resolve_precision(context, Precision::bf16, true);
+  EXPECT_EQ(refused.code(), Code::unsupported);
+  EXPECT_NE(message(refused).find("ask for f16, f32 or auto"), std::string::npos) << message(refused);
+  device.capabilities = Capabilities::of(Capability::sm_75, Capability::sm_80);
+  EXPECT_EQ(resolve_precision(context)->used, DType::bf16);
+}
+
 // A GPU takes bf16 by itself, and gives what a CPU gives, nearly.
 TEST(Precisions, OnAGpu) {
   auto gpu = Context::open(DeviceId{DeviceKind::cuda, 0});

@@ -259,7 +259,8 @@ TEST_P(LinearOf, FloatWithinTheBound) {
             ASSERT_TRUE(got.status.ok()) << got.status.error().str();
             expect_within_bound(c, truth, kernel, got);
             if (HasFatalFailure()) return;
-            if (!first) first = got.y;  // all widths add up in the same order
+            if (kernel.on_gpu) continue;  // whose order is another
+            if (!first) first = got.y;    // all widths add up in the same order
             ASSERT_EQ(got.y, *first) << kernel.name << ' ' << describe(c);
           }
         }
