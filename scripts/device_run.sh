@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# run OUT [tests selftest quantize linear gemm gpu gpu_large sanitizer]: the parts of the bundle beside it, all when none
-# is named. Each takes minutes and leaves a file in OUT. A GPU's tests are among the tests.
+# run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
+# gpu_linear_sanitizer sanitizer]: the parts of the bundle beside it, all when none is named. Each takes minutes and
+# leaves a file in OUT. A GPU's tests are among the tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ]; then
-  sed -n '2,3s/^# //p' "$0"
+  sed -n '2,4s/^# //p' "$0"
   exit 2
 fi
 out=$1
 shift
 mkdir -p "$out"
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(tests selftest quantize linear gemm gpu gpu_large sanitizer)
+all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
+  gpu_linear_sanitizer sanitizer)
+[ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 [ -d tests ] || python3 -m tarfile -e tests.tar.xz .
 cores=$(nproc)
 counts=1
@@ -40,6 +43,8 @@ for r in report["records"]:
     share = f"{100 * limit['share']:6.1f} % of {limit['name']}" if limit else ""
     shape = f"{r['problem']['rows']}x{r['problem']['cols']}"
     print(f"    {r['kernel']:34} {shape:12} {r['threads']:3} threads {r['median_us']:12.2f} us {share}")
+    for b in r.get("baselines", []):
+        print(f"      {b['speedup']:6.2f} times {b['name']}")
 for m in report.get("models", []):
     print(f"    {m['name']}, {m['x_dtype']} in: {m['threads']:3} threads {m['tokens_per_s']:8.1f} tokens/s"
           f" {100 * m['share']:6.1f} % of {m['limit']}")
@@ -48,6 +53,38 @@ PYTHON
 }
 
 gpu() { bench gpu "$@" --device cuda:0; }
+# Of linear on a GPU, in OUT/$1.json, cuBLAS beside it.
+gpu_linear() { bench "$1" linear --device cuda:0 --baselines "${@:2}"; }
+
+# tests NAME PROGRAM FILTER [VARIABLE=VALUE...]: some of a program's tests, a line for them in OUT/NAME.txt.
+tests() {
+  local result=passed
+  if ! env "${@:4}" "tests/test_$2" --gtest_brief=1 --gtest_filter="$3" >"$out/log" 2>&1 ||
+    grep -q ' 0 tests from' "$out/log"; then
+    result=FAILED status=1
+    tail -n 60 "$out/log"
+  fi
+  printf '  %s %s %s %s: %s\n' $result "$2" "$3" "${*:4}" "$(grep -E 'tests? ran|PASSED' "$out/log" | tail -n 1)" |
+    tee -a "$out/$1.txt"
+  rm -f "$out/log"
+}
+
+# sanitizer NAME TOOL PROGRAM:FILTER...: tests under a tool of compute-sanitizer, a line for each in OUT/NAME.txt.
+sanitizer() {
+  local options=() result test  # tests ask for memory that there is not: an answer, not a fault
+  if [ "$2" = memcheck ]; then options=(--report-api-errors no); fi
+  for test in "${@:3}"; do
+    result=clean
+    if ! compute-sanitizer --tool "$2" "${options[@]}" --error-exitcode 99 "tests/test_${test%%:*}" \
+      --gtest_filter="${test#*:}" >"$out/log" 2>&1; then
+      result=FAILED status=1
+      tail -n 30 "$out/log"
+    fi
+    printf '  %s %s %s: %s\n' $result "$2" "${test%%:*}" "$(grep ' SUMMARY' "$out/log" | tail -n 1)" |
+      tee -a "$out/$1.txt"
+    rm -f "$out/log"
+  done
+}
 
 for part in "${parts[@]}"; do
   printf '== %s\n' "$part"
@@ -119,26 +156,63 @@ for part in "${parts[@]}"; do
       done
       tests/test_slow --gtest_filter='GpuQuantize*' | tee "$out/gpu_large.txt" | tail -n 1 || status=1
       ;;
-    sanitizer)
-      for tool in memcheck racecheck initcheck synccheck; do
-        options=()  # tests ask for memory that there is not: an answer, not a fault
-        if [ $tool = memcheck ]; then options=(--report-api-errors no); fi
-        for test in 'plan:OnAGpu.*-*TenThousand*:*Replay*' 'api:QuantizeOnGpu.Given*:*OnTheDevice*' \
-          'ternary_quantize:QuantizeLayout.*:QuantizeF64.*:*OrderOfSums*:*GivenScale*' \
-          'ternary_dequantize:*StridedRows*' 'activation_quantize:*'; do
-          result=clean
-          if ! compute-sanitizer --tool $tool "${options[@]}" --error-exitcode 99 "tests/test_${test%%:*}" --gtest_filter="${test#*:}" \
-            >"$out/log" 2>&1; then
-            result=FAILED status=1
-            tail -n 30 "$out/log"
-          fi
-          printf '  %s %s %s: %s\n' "$result" $tool "${test%%:*}" "$(grep ' SUMMARY' "$out/log" | tail -n 1)" |
-            tee -a "$out/sanitizer.txt"
+    gpu_linear)  # all layers of a model as one graph: int8 and bf16 in
+      for m in 1 8 32 512; do
+        gpu_linear gpu_linear --model bitnet-2b --m $m --dtype i8 --y bf16
+        gpu_linear gpu_linear --model bitnet-2b --m $m --dtype bf16 --y bf16
+      done
+      ;;
+    gpu_shapes)  # one token and a few, over the shapes of Microsoft's kernel and round ones
+      for shape in 2560x2560 3840x2560 13824x2560 2560x6912 3200x3200 4800x3200 3200x10240 20480x3200 55296x5120 \
+        5120x27648 1024x4096 4096x16384 8192x32768; do
+        gpu_linear gpu_shapes --shape $shape --y bf16
+      done
+      for shape in 2560x2560 13824x2560 55296x5120; do
+        gpu_linear gpu_shapes --shape $shape --dtype bf16 --y bf16
+        for m in 2 8 16 32 64; do gpu_linear gpu_shapes --shape $shape --m $m --y bf16; done
+      done
+      for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
+        gpu_linear gpu_shapes --shape 13824x2560 --y bf16 --kernel linear.i2.$kernel
+      done
+      ;;
+    gpu_gemm)  # many tokens: with the quantization, the product alone, and floats kept
+      for shape in 2560x2560 13824x2560 2560x6912 4096x4096 14336x4096; do
+        for m in 1024 4096; do
+          for dtype in bf16 i8; do gpu_linear gpu_gemm --shape $shape --m $m --dtype $dtype --y bf16; done
         done
       done
-      rm -f "$out/log"
+      for dtype in bf16 f16 f32; do
+        gpu_linear gpu_gemm --shape 4096x4096 --m 1024 --dtype $dtype --y bf16 --math w2_float --granularity group:128
+      done
+      for kernel in cuda_sm80 cuda_sm75; do
+        gpu_linear gpu_gemm --shape 4096x4096 --m 1024 --y bf16 --kernel linear.i2.$kernel
+      done
       ;;
-    *) printf 'there is no part %s: tests, selftest, quantize, linear, gemm, gpu, gpu_large or sanitizer\n' "$part"; exit 2 ;;
+    gpu_linear_tests)  # every kernel; layers with each of the older GPUs' kernels; 100,000 problems, 2^31 elements
+      tests gpu_linear_tests linear '*'
+      tests gpu_linear_tests api 'LinearOnGpu.*:Precisions.*:COnAGpu.*'
+      for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
+        # The CPU's, which they are compared with, have names of their own in the list.
+        tests gpu_linear_tests api 'LinearOnGpu.*' \
+          TERN_FORCE_KERNEL=linear.i2.$kernel,linear.b3.$kernel,linear.i2.x86_avx2,linear.b3.scalar
+      done
+      tests gpu_linear_tests slow 'GpuLinear.*'
+      ;;
+    gpu_linear_sanitizer)  # few problems, but every kernel with few and many tokens
+      for tool in memcheck racecheck; do
+        sanitizer gpu_linear_sanitizer $tool \
+          'linear:*SeveralMatrices*/i2:*FewerTokens*/i2:*ResidualMayBe*/i2:*NoColumns*/i2' \
+          'linear:*RefusesNonFinite*/i2' 'api:LinearOnGpu.W2a8Gemv:*CodesThatAreNoTrits*:*NonFiniteTokens*'
+      done
+      ;;
+    sanitizer)
+      for tool in memcheck racecheck initcheck synccheck; do
+        sanitizer sanitizer $tool 'plan:OnAGpu.*-*TenThousand*:*Replay*' 'api:QuantizeOnGpu.Given*:*OnTheDevice*' \
+          'ternary_quantize:QuantizeLayout.*:QuantizeF64.*:*OrderOfSums*:*GivenScale*' \
+          'ternary_dequantize:*StridedRows*' 'activation_quantize:*'
+      done
+      ;;
+    *) printf 'there is no part %s, only %s\n' "$part" "${all[*]}"; exit 2 ;;
   esac
 done
 exit $status
