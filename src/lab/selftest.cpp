@@ -1,9 +1,11 @@
 // Runs the selftest of every op over the list of kernels.
 #include "lab/selftest.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/errors.h"
+#include "base/options.h"
 #include "base/words.h"
 #include "lab/op_selftest.h"
 #include "tern/plan.h"
@@ -27,6 +29,20 @@ const OpSelftest* find(std::string_view op) {
   return nullptr;
 }
 
+// Why TERN_FORCE_KERNEL lets another kernel run in a kernel's place; empty: it does not. Where it names none that can
+// run here, select() says so.
+std::string displaced(const Options& options, const std::vector<KernelDescription>& list,
+                      const KernelDescription& kernel) {
+  bool binds = false;
+  for (const std::string& name : options.force_kernels) {
+    const auto forced = std::ranges::find(list, name, &KernelDescription::name);
+    if (forced == list.end() || forced->op != kernel.op || !forced->refused.empty()) continue;
+    if (forced->format == kernel.format) return name == kernel.name ? "" : "TERN_FORCE_KERNEL names " + name;
+    binds = true;
+  }
+  return binds ? "TERN_FORCE_KERNEL names a kernel of another format" : "";
+}
+
 }  // namespace
 
 Result<std::vector<SelftestResult>> selftest(const Context& context, const std::string& op,
@@ -37,11 +53,13 @@ Result<std::vector<SelftestResult>> selftest(const Context& context, const std::
     return error(Code::invalid_argument, "selftest", "'{}' is not one of {}", op, listed(known));
   }
   TERN_ASSIGN(list, kernels(context));
+  TERN_ASSIGN(options, read_options());
   std::vector<SelftestResult> results;
   for (const KernelDescription& kernel : list) {
     if (!op.empty() && kernel.op != op) continue;
     SelftestResult result{.op = kernel.op, .kernel = kernel.name, .skipped = kernel.refused};
-    if (kernel.refused.empty()) {
+    if (result.skipped.empty()) result.skipped = displaced(options, list, kernel);
+    if (result.skipped.empty()) {
       const OpSelftest* selftest_of_op = find(kernel.op);
       if (selftest_of_op == nullptr) return error(Code::internal, "selftest", "op {} has no selftest", kernel.op);
       TERN_ASSIGN(comparison, selftest_of_op->compare(context, kernel));

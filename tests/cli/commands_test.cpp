@@ -1,4 +1,5 @@
 // What devices, kernels, explain and selftest answer, in text and JSON.
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -127,6 +128,20 @@ TEST_F(SelftestTest, EndsWithTheCountsAndTheyAgreeWithJson) {
   std::ostringstream counts;
   counts << '\n' << passed << " passed, 0 failed, " << skipped << " skipped\n";
   EXPECT_TRUE(text.out.ends_with(counts.str())) << text.out;
+}
+
+TEST_F(SelftestTest, RunsTheKernelsThatAreForcedAndNoOther) {
+  const Arguments arguments = {"selftest", "--op", "linear", "--threads", "1"};
+  const json document = tern_json(arguments, 0, {"TERN_FORCE_KERNEL=linear.i2.scalar,activation_quantize.i8.scalar"});
+  EXPECT_EQ(document["passed"], 1);
+  std::map<std::string, json> skipped;
+  for (const json& result : document["results"]) skipped[result["kernel"]] = result["skipped"];
+  EXPECT_TRUE(skipped["linear.i2.scalar"].is_null());
+  EXPECT_EQ(skipped["linear.i2.reference"], "TERN_FORCE_KERNEL names linear.i2.scalar");
+  EXPECT_EQ(skipped["linear.b3.scalar"], "TERN_FORCE_KERNEL names a kernel of another format");
+  const Outcome nowhere = tern(arguments, {"TERN_FORCE_KERNEL=linear.i2.cuda_sm75"});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_NE(nowhere.err.find("linear.i2.cuda_sm75 needs a CUDA device"), std::string::npos) << nowhere.err;
 }
 
 // The same command, linked with a laboratory that finds a difference in its second kernel.
