@@ -40,6 +40,10 @@ void add_device_argument(CLI::App& command, std::string& device) {
   command.add_option("--device", device, "cpu (default), cuda:0, ...; `tern devices` lists them")->type_name("NAME");
 }
 
+void add_tuning_argument(CLI::App& command, std::string& tuning) {
+  command.add_option("--tuning", tuning, "On a GPU: threads=256,grid=fixed,split=4,dependent=off")->type_name("LIST");
+}
+
 void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments) {
   command.add_option("--scheme", arguments.scheme, "absmean (default), absmax, mse or int2")->type_name("NAME");
   command.add_option("--granularity", arguments.granularity, "Who shares a scale: tensor (default), row, group:N")

@@ -25,6 +25,7 @@ void add_output_arguments(CLI::App& command, OutputArguments& arguments);
 
 void add_threads_argument(CLI::App& command, std::optional<int>& threads);
 void add_device_argument(CLI::App& command, std::string& device);
+void add_tuning_argument(CLI::App& command, std::string& tuning);  // parse_tuning() reads it
 
 // The words of a quantization, as they were typed.
 struct SchemeArguments {

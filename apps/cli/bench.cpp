@@ -33,7 +33,7 @@ struct BenchArguments {
   bool cold = false;
   bool warm = false;
   std::optional<int> repetitions;
-  std::string device;
+  std::string device, tuning;
   std::string from;
   OutputArguments output;
 };
@@ -106,6 +106,10 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
                    "--from"};
     request.from_host = arguments.from == "pinned" ? lab::HostMemoryKind::pinned : lab::HostMemoryKind::pageable;
   }
+  if (!arguments.tuning.empty() && !linear) return only_linear_has("--tuning", arguments.op);
+  const Result<Tuning> tuning = parse_tuning(arguments.tuning);
+  if (!tuning.ok()) return tuning.error();
+  request.tuning = *tuning;
   request.kernel = arguments.kernel;
   request.all_kernels = arguments.all_kernels;
   request.weights = arguments.warm ? lab::Weights::warm : lab::Weights::cold;
@@ -258,6 +262,7 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("--repetitions", arguments->repetitions, "Samples per kernel; otherwise 5 to 30, by its speed")
       ->type_name("N");
   add_device_argument(*command, arguments->device);
+  add_tuning_argument(*command, arguments->tuning);
   command->add_option("--from", arguments->from, "On a GPU, quantize a tensor of the host: pinned or pageable memory")
       ->type_name("NAME");
   add_output_arguments(*command, arguments->output);

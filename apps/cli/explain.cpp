@@ -20,7 +20,7 @@ struct ExplainArguments {
   std::optional<std::string> math;
   std::string kernel;
   std::optional<int> threads;
-  std::string device;
+  std::string device, tuning;
   OutputArguments output;
 };
 
@@ -204,7 +204,10 @@ Result<int> run(const ExplainArguments& arguments) {
                  "--m"};
 
   const Problem problem{*shape, *words, *dtype, arguments.m, *math};
-  const Preference preference{arguments.kernel, !arguments.kernel.empty()};
+  if (!arguments.tuning.empty() && arguments.op != "linear") return only_linear_has("--tuning", arguments.op);
+  const Result<Tuning> tuning = parse_tuning(arguments.tuning);
+  if (!tuning.ok()) return tuning.error();
+  const Preference preference{arguments.kernel, !arguments.kernel.empty(), *tuning};
   const Result<Decision> decision = decide(*context, arguments.op, problem, preference);
   if (!decision.ok()) return decision.error();
   if (arguments.output.json) {
@@ -232,6 +235,7 @@ void add_explain(CLI::App& app, Session& session) {
   command->add_option("--kernel", arguments->kernel, "Insist on this kernel")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_device_argument(*command, arguments->device);
+  add_tuning_argument(*command, arguments->tuning);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern explain ternary_quantize --shape 4096x4096",
                           "tern explain ternary_quantize --shape 4096x11008 --scheme absmax --granularity group:128",

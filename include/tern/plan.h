@@ -68,6 +68,8 @@ struct Tuning {
   std::optional<bool> dependent_launch = {};  // begin while the kernel before is still running, where both can
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
+TERN_API std::string name(const Tuning&);  // "threads=256,grid=fixed,split=4,dependent=off", what is open left out
+TERN_API Result<Tuning> parse_tuning(std::string_view);
 
 // What the caller would like; an environment override is stronger.
 struct Preference {

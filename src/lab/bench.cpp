@@ -49,7 +49,7 @@ Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<in
 
 // The kernels to time, as preferences; an empty name is whatever selection picks.
 Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, const Context& context) {
-  if (request.kernel.empty() && !request.all_kernels) return std::vector<Preference>{{}};
+  if (request.kernel.empty() && !request.all_kernels) return std::vector<Preference>{{.tuning = request.tuning}};
   if (!request.kernel.empty() && request.all_kernels)
     return error(Code::invalid_argument, kWhere, "either one kernel ('{}') or all of them, not both", request.kernel);
   TERN_ASSIGN(all, kernels(context));
@@ -63,7 +63,8 @@ Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, cons
     names = {request.kernel};
   }
   std::vector<Preference> preferences;
-  for (std::string& kernel : names) preferences.push_back({.kernel = std::move(kernel), .strict = true});
+  for (std::string& kernel : names)
+    preferences.push_back({.kernel = std::move(kernel), .strict = true, .tuning = request.tuning});
   return preferences;
 }
 
@@ -123,6 +124,7 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
   if (op_case.operations) record.gops = *op_case.operations / 1e9 / summary.median_s;
   record.limit = {std::string(name(limit)), summary.limit, summary.share};
   record.notes = op_case.notes;
+  if (request.tuning != Tuning{}) record.notes.push_back("tuning asked for: " + name(request.tuning));
   for (const BaselineCase& baseline : op_case.baselines) {
     auto run = baseline.make(context.threads());
     if (!run.ok()) {

@@ -42,6 +42,7 @@ struct BenchRequest {
   std::optional<HostMemoryKind> from_host;  // ternary_quantize on a GPU: of a tensor that lies on the host
   std::vector<int> threads;                 // of a CPU; empty: what a Context takes by itself
   std::string kernel;                       // empty: the one selection picks
+  Tuning tuning = {};                       // of a GPU's kernel
   bool all_kernels = false;                 // every kernel of the op that takes the problem on this machine
   Weights weights = Weights::cold;
   int repetitions = 0;  // 0: as many as Sampling says

@@ -6,7 +6,6 @@
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "base/options.h"
-#include "base/words.h"
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/linear/linear.h"
@@ -17,9 +16,6 @@
 
 namespace tern {
 namespace {
-
-constexpr WordTable<GridStrategy, 3> kGrids = {
-    {{GridStrategy::automatic, "auto"}, {GridStrategy::fixed, "fixed"}, {GridStrategy::occupancy, "occupancy"}}};
 
 Machine machine_of(const detail::ContextState& context) {
   return {.device = context.device.id, .capabilities = context.device.capabilities};
@@ -53,16 +49,6 @@ Status check_tuning(std::string_view op, DeviceId device, const Tuning& tuning) 
                  tuning.threads);
   if (tuning.split < 0) return error(Code::invalid_argument, op, "k cannot be split into {} parts", tuning.split);
   return {};
-}
-
-// What was asked for, in a line.
-std::string tuning_note(const Tuning& tuning) {
-  std::string words;
-  if (tuning.threads != 0) words += fmt::format(" threads {}", tuning.threads);
-  if (tuning.grid != GridStrategy::automatic) words += fmt::format(" grid {}", name(tuning.grid));
-  if (tuning.split != 0) words += fmt::format(" split {}", tuning.split);
-  if (tuning.dependent_launch) words += fmt::format(" dependent launch {}", *tuning.dependent_launch ? "on" : "off");
-  return "tuned:" + words;
 }
 
 }  // namespace
@@ -140,7 +126,10 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
     impl->resolved = entry.tuning(entry.table, &problem, launch);
   }
   impl->explanation = std::move(selection.explanation);
-  if (impl->tuning != Tuning{}) impl->explanation.notes.push_back(tuning_note(impl->tuning));
+  if (impl->tuning != Tuning{})
+    impl->explanation.notes.push_back(
+        fmt::format("tuning asked for: {}{}", name(impl->tuning),
+                    impl->resolved ? "" : "; the kernel does not tell what it makes of it"));
   if (state.observer) {
     std::string note = impl->explanation.chosen_because;
     for (const std::string& n : impl->explanation.notes) note += "; " + n;
@@ -209,9 +198,6 @@ template <class Op>
 const std::optional<Tuning>& Plan<Op>::tuning() const {
   return impl_->resolved;
 }
-
-std::string_view name(GridStrategy grid) { return word_of(kGrids, grid); }
-Result<GridStrategy> parse_grid_strategy(std::string_view word) { return parse_word(kGrids, "grid", word); }
 
 std::string PlanId::str() const {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|math={},acc={}{}{}", op, kernel, element, aux_element, layout, epilogue,

@@ -252,6 +252,29 @@ TEST(Plan, OverridesDoNotBindAContextBesideThem) {
   EXPECT_EQ(beside->id().kernel, "activation_quantize.i8.reference");
 }
 
+TEST(Tunings, HaveWords) {
+  for (const Tuning& tuning :
+       {Tuning{}, Tuning{.threads = 128}, Tuning{.grid = GridStrategy::fixed, .split = 3},
+        Tuning{.threads = 64, .grid = GridStrategy::occupancy, .split = 2, .dependent_launch = false}}) {
+    const auto again = parse_tuning(name(tuning));
+    ASSERT_TRUE(again.ok()) << again.error().str();
+    EXPECT_EQ(*again, tuning) << name(tuning);
+  }
+  EXPECT_EQ(name(Tuning{.threads = 128, .dependent_launch = true}), "threads=128,dependent=on");
+  EXPECT_EQ(*parse_tuning("grid=auto,threads=0"), Tuning{});
+  for (const auto& [text, part] : {std::pair("threads", "'threads' is not as in threads=256"),
+                                   {"split=2,", "'split=2,' is not as in"},
+                                   {"split=-2", "split is '-2'"},
+                                   {"threads=12x", "threads is '12x'"},
+                                   {"grid=huge", "'huge' is not one of auto, fixed, occupancy"},
+                                   {"dependent=1", "dependent is '1', which is not on or off"},
+                                   {"blocks=2", "'blocks' is not one of threads, grid, split, dependent"}}) {
+    const auto refused = parse_tuning(text);
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  }
+}
+
 TEST(Plan, ATuningIsForGpus) {
   const Context context = *Context::open();
   const auto says = [&](const Tuning& tuning) {
@@ -260,9 +283,6 @@ TEST(Plan, ATuningIsForGpus) {
   };
   EXPECT_EQ(says({}), "");
   EXPECT_FALSE(ActivationQuantizePlan::select(context, {.m = 1, .k = 8})->tuning());
-  EXPECT_EQ(*parse_grid_strategy("occupancy"), GridStrategy::occupancy);
-  EXPECT_EQ(name(GridStrategy::automatic), "auto");
-  EXPECT_FALSE(parse_grid_strategy("huge").ok());
   EXPECT_NE(says({.threads = 256}).find("a tuning is for kernels of a GPU, the context is on cpu"), std::string::npos);
   EXPECT_NE(says({.dependent_launch = false}).find("a tuning is for"), std::string::npos);
 }

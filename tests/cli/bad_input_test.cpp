@@ -211,7 +211,18 @@ TEST_F(BadInputTest, OptionsOfLinearWithOtherOps) {
     expect_refused({"bench", op, "--math", "w2a8"}, "invalid_argument", said + "math; linear has");
     expect_refused({"bench", op, "--baselines"}, "invalid_argument", said + "baselines; linear has");
     expect_refused({"explain", op, "--shape", "3x4", "--math", "w2_float"}, "invalid_argument", said + "math");
+    expect_refused({"explain", op, "--shape", "3x4", "--tuning", "split=2"}, "invalid_argument", said + "tuning");
+    expect_refused({"bench", op, "--tuning", "split=2"}, "invalid_argument", said + "tuning");
   }
+}
+
+TEST_F(BadInputTest, TuningsThatAreNot) {
+  for (const Arguments& command : {Arguments{"explain", "linear", "--shape", "3x4"}, Arguments{"bench", "linear"}})
+    for (const auto& [tuning, value] : {std::pair("split", "split"), {"threads=x", "'x'"}, {"split=2", "on cpu"}}) {
+      Arguments arguments = command;
+      arguments.insert(arguments.end(), {"--tuning", tuning});
+      expect_refused(arguments, "invalid_argument", value);
+    }
 }
 
 // Mistakes the parser finds answer 2.
