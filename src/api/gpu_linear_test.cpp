@@ -200,6 +200,26 @@ TEST_F(LinearOnGpu, GraphsAndStreamsGiveTheSameBits) {
   }
 }
 
+// However a launch is cut, and whether it waits for the kernel before or not.
+TEST_F(LinearOnGpu, ATuningChangesNoBit) {
+  const Tuning tunings[] = {{.threads = 64},
+                            {.grid = GridStrategy::fixed, .split = 1},
+                            {.threads = 256, .grid = GridStrategy::occupancy, .split = 4},
+                            {.threads = 1024, .split = 1000, .dependent_launch = true},
+                            {.dependent_launch = false}};
+  for (const Granularity& granularity : {Granularity::row(), Granularity::group(128)})
+    for (const std::int64_t m : {1, 8, 40, 200}) {
+      const Weights w = make_weights(650, 2560, granularity);
+      const Tensor x = tokens(DType::bf16, m, 2560);
+      BitLinearOptions options{.m_max = m, .x_dtype = DType::bf16, .y_dtype = DType::bf16};
+      const auto want = forward(*gpu_, w, x, options);
+      for (const Tuning& tuning : tunings) {
+        options.preference.tuning = tuning;
+        ASSERT_EQ(forward(*gpu_, w, x, options), want) << name(granularity) << " m " << m << ' ' << name(tuning);
+      }
+    }
+}
+
 TEST_F(LinearOnGpu, W2a8Gemv) {
   const Weights w = make_weights(333, 777);
   Tensor a = *Tensor::allocate(host_memory(), DType::i8, {777});

@@ -3,10 +3,16 @@
 #include "ops/linear/cuda_float.h"
 
 namespace tern::linear {
+namespace {
 
-constinit const FloatModes float_sm90a = {
-    [](const Linear::Problem& p) { return float_workspace_bytes(p); },
-    [](const Params& p) { return float_serves<90>(p); },
-    [](const Params& p, std::byte* workspace, const cuda::Launch& launch) { return float_launch<90>(p, workspace, launch); }};
+int launch(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
+  FloatTuning tuning;
+  if (launch.tuning != nullptr) tuning.early_start = launch.tuning->dependent_launch.value_or(true);
+  return float_launch<90>(p, workspace, launch, tuning);
+}
+
+}  // namespace
+
+constinit const FloatModes float_sm90a = {float_workspace_bytes, float_serves<90>, launch};
 
 }  // namespace tern::linear
