@@ -65,7 +65,7 @@ TEST_F(LinearOnGpu, LayersGiveTheCpusBits) {
 }
 
 TEST_F(LinearOnGpu, WeightsComeFromTheHostOrTheGpuInAnySize) {
-  for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {17, 129}, {4099, 20'000}, {0, 5}, {5, 0}})
+  for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {17, 129}, {4099, 20'000}, {0, 5}})
     for (const Format format : {Format::i2, Format::b3}) {
       const Weights w = make_weights(n, k, Granularity::row(), format);
       const PackedWeights from_host = pack(*gpu_, w);

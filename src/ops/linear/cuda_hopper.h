@@ -95,6 +95,14 @@ __device__ inline void launch_dependents() { asm volatile("griddepcontrol.launch
 // The kernel before has ended and what it wrote is seen.
 __device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
+// --- the copy engine: bytes that lie together, a multiple of 16 at places that are multiples of 16 ---
+
+__device__ inline void load_bytes(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(reinterpret_cast<std::uint64_t>(from)), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 // --- the copy engine: boxes of two-dimensional tensors, 0 where they stick out ---
 
 __device__ inline void prefetch_map(const CUtensorMap* map) {
@@ -195,12 +203,12 @@ constexpr int kOperandStep = 32 / 16;  // to the next 32 columns
 #define TERN_N40 TERN_N32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define TERN_N48 TERN_N40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define TERN_N64 TERN_N48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define TERN_N128                                                                                                \
-  TERN_N64                                                                                                       \
-      ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "   \
-      "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, " \
-      "%104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, "   \
-      "%121, %122, %123, %124, %125, %126, %127"
+#define TERN_N128                                                                                            \
+  TERN_N64                                                                                                   \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "   \
+  "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, " \
+  "%104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, "   \
+  "%121, %122, %123, %124, %125, %126, %127"
 
 #define TERN_PRODUCT(n, numbers, a, b, ...)                                                               \
   __device__ inline void product(int(&d)[(n) / 2], const unsigned(&r)[4], std::uint64_t operand) {        \

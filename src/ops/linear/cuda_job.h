@@ -86,7 +86,8 @@ __device__ unsigned operand(unsigned word) {
 }
 
 // The sum of 64 times as much. Exact: it is a multiple.
-__device__ inline int dot_of(int sum) { return sum / TileMma::kUnit; }
+__device__ inline int dot_of(int sum) { return sum >> 6; }
+static_assert(TileMma::kUnit == 1 << 6);
 // Sums of so many columns fit: 128 * 64 * k < 2^31.
 constexpr std::int64_t kMaxMmaK = (std::int64_t{1} << 18) - 1;
 
@@ -110,6 +111,14 @@ struct Quotient {
   }
 };
 
+// 1 / scale for Quotient, in the steps in which __frcp_rn() rounds it rightly; of any other scale than those that
+// correct, some number.
+__device__ inline float quick_reciprocal(float scale) {
+  float near;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(scale));
+  return __fmaf_rn(__fmaf_rn(-near, scale, 1.0F), near, near);
+}
+
 // A scale that the caller gave: finite and above 0, or reported.
 __device__ inline void check_scale(const cuda::Report& report, float s, std::int64_t token) {
   if (__float_as_uint(s) - 1U >= 0x7F7FFFFFU) report(cuda::kInvalidScale, token);
@@ -125,40 +134,54 @@ __device__ inline RowTerms row_terms(const MatrixJob& matrix, int n) {
 }
 
 // t = dot / s, scaled, with bias and activation; the residual comes with store_y().
-__device__ inline float activated(const MatrixJob& matrix, const RowTerms& row, float t) {
+__device__ inline float activated(bool has_bias, bool squared_relu, const RowTerms& row, float t) {
   t = __fmul_rn(t, row.scale);
-  if (matrix.bias != nullptr) t = __fadd_rn(t, row.bias);
-  if (matrix.squared_relu) {
+  if (has_bias) t = __fadd_rn(t, row.bias);
+  if (squared_relu) {
     t = t < 0 ? 0.0F : t;
     t = __fmul_rn(t, t);
   }
   return t;
+}
+__device__ inline float activated(const MatrixJob& matrix, const RowTerms& row, float t) {
+  return activated(matrix.bias != nullptr, matrix.squared_relu, row, t);
 }
 
 __device__ inline std::uint16_t to_bf16(float v) {  // NaN stays one
   return v != v ? std::uint16_t{0x7FFF} : cuda::Bf16::round(v);
 }
 
-// What is added to y[m, n] last; 0 where there is nothing.
-__device__ inline float residual_of(const MatrixJob& matrix, std::int64_t m, int n) {
-  if (matrix.residual == nullptr) return 0.0F;
-  const std::int64_t from = m * matrix.residual_stride + n;
-  switch (matrix.y_dtype) {
-    case DType::bf16: return cuda::Bf16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]);
-    case DType::f16: return cuda::F16::widen(reinterpret_cast<const std::uint16_t*>(matrix.residual)[from]);
-    default: return reinterpret_cast<const float*>(matrix.residual)[from];
+// Elements of y, and of the residual, which has its type.
+__device__ inline std::int64_t y_bytes(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? 2 : 4; }
+__device__ inline std::byte* y_at(const MatrixJob& matrix, std::int64_t m, int n) {
+  return matrix.y + (m * matrix.y_stride + n) * y_bytes(matrix.y_dtype);
+}
+__device__ inline const std::byte* residual_at(const MatrixJob& matrix, std::int64_t m, int n) {
+  return matrix.residual + (m * matrix.residual_stride + n) * y_bytes(matrix.y_dtype);
+}
+__device__ inline float load_as(DType dtype, const std::byte* from) {
+  switch (dtype) {
+    case DType::bf16: return cuda::Bf16::widen(*reinterpret_cast<const std::uint16_t*>(from));
+    case DType::f16: return cuda::F16::widen(*reinterpret_cast<const std::uint16_t*>(from));
+    default: return *reinterpret_cast<const float*>(from);
+  }
+}
+__device__ inline void store_as(DType dtype, std::byte* to, float t) {
+  switch (dtype) {
+    case DType::bf16: *reinterpret_cast<std::uint16_t*>(to) = to_bf16(t); break;
+    case DType::f16: *reinterpret_cast<std::uint16_t*>(to) = cuda::F16::round(t); break;
+    default: *reinterpret_cast<float*>(to) = t;
   }
 }
 
+// What is added to y[m, n] last; 0 where there is nothing.
+__device__ inline float residual_of(const MatrixJob& matrix, std::int64_t m, int n) {
+  return matrix.residual == nullptr ? 0.0F : load_as(matrix.y_dtype, residual_at(matrix, m, n));
+}
 // y[m, n] of a value and the residual, read before.
 __device__ inline void store_y(const MatrixJob& matrix, std::int64_t m, int n, float t, float residual) {
   if (matrix.residual != nullptr) t = __fadd_rn(t, residual);
-  const std::int64_t at = m * matrix.y_stride + n;
-  switch (matrix.y_dtype) {
-    case DType::bf16: reinterpret_cast<std::uint16_t*>(matrix.y)[at] = to_bf16(t); break;
-    case DType::f16: reinterpret_cast<std::uint16_t*>(matrix.y)[at] = cuda::F16::round(t); break;
-    default: reinterpret_cast<float*>(matrix.y)[at] = t;
-  }
+  store_as(matrix.y_dtype, y_at(matrix, m, n), t);
 }
 
 // y[m, n] of a value; adds the residual.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/linear/cuda_mma_block.h"
+#include "ops/linear/cuda_tokens_launch.h"
 
 namespace tern::linear {
 namespace {
@@ -20,13 +21,6 @@ struct MmaTuning {
   int carveout = 50;       // per cent of L1 that is shared memory; the same for kernels that are to overlap
   bool dependent = false;  // programmatic dependent launch: only of code compiled for sm_90 or newer
 };
-
-// Codes of all tokens with their pitch, then their scales: where floats are quantized by a kernel of their own.
-inline std::int64_t mma_token_pitch(std::int64_t k) { return ceil_div(k, TileMma::kColumns) * TileMma::kColumns; }
-inline std::size_t mma_workspace_bytes(const Linear::Problem& problem) {
-  if (problem.x_dtype == DType::i8) return 0;
-  return static_cast<std::size_t>(problem.m_max * (mma_token_pitch(problem.k) + std::int64_t{sizeof(float)}));
-}
 
 inline int mma_token_tiles(std::int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8; }
 
@@ -124,23 +118,6 @@ inline std::int64_t cut(MmaJob& mma, const MmaTuning& tuning, int token_tiles, s
   return bytes;
 }
 
-template <class... Arguments, class... Given>
-int launch_kernel(void (*kernel)(Arguments...), dim3 blocks, dim3 threads, std::int64_t shared_bytes,
-                  const MmaTuning& tuning, const cuda::Launch& launch, const Given&... given) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
-  config.blockDim = threads;
-  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
-  config.stream = static_cast<cudaStream_t>(launch.stream);
-  config.attrs = &attribute;
-  config.numAttrs = tuning.dependent ? 1 : 0;
-  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, given...);
-  return error != cudaSuccess ? error : cudaGetLastError();
-}
-
 struct Grid {
   std::int64_t blocks;  // along x
   std::int64_t shared_bytes;
@@ -161,7 +138,7 @@ int launch_instance(const MmaJob& mma, const MmaTuning& tuning, const cuda::Laun
     const int failed =
         launch_kernel(kernel, dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(blocks_y)),
                       dim3(kWarp, static_cast<unsigned>(mma.split), static_cast<unsigned>(mma.row_warps)),
-                      grid.shared_bytes, tuning, launch, part);
+                      grid.shared_bytes, tuning.dependent, launch, part);
     if (failed != 0) return failed;
   }
   return cudaSuccess;
@@ -185,29 +162,12 @@ int launch_cut(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& l
   return cudaErrorInvalidValue;
 }
 
-template <class E>
-int launch_quantize(const Tokens& tokens, std::int64_t m, std::byte* codes, float* scales, const MmaTuning& tuning,
-                    const cuda::Launch& launch) {
-  const std::int64_t vectors = ceil_div(tokens.k, aq::kVector<E>);
-  const int threads = static_cast<int>(std::clamp<std::int64_t>(ceil_div(vectors, 2 * kWarp) * kWarp, 64, 1024));
-  return launch_kernel(quantize_tokens<E>, dim3(static_cast<unsigned>(m)), dim3(static_cast<unsigned>(threads)), 0,
-                       tuning, launch, tokens, codes, static_cast<int>(mma_token_pitch(tokens.k)), scales);
-}
-
 // k up to kMaxMmaK; m, n of each matrix and k at least 1.
 template <class Isa>
 int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& launch, const MmaTuning& tuning) {
-  const std::int64_t x_bytes = params.x_dtype == DType::i8 ? 1 : params.x_dtype == DType::f32 ? 4 : 2;
   MmaJob mma = {};
   mma.job = job_of(params);
-  mma.tokens = {.x = params.x,
-                .stride = params.x_stride,
-                .scales = params.x_scales,
-                .k = mma.job.k,
-                .aligned = reinterpret_cast<std::uintptr_t>(params.x) % kChunk == 0 &&
-                           (params.m == 1 || params.x_stride * x_bytes % kChunk == 0),
-                .saturate = params.non_finite == NonFinite::saturate,
-                .report = cuda::report_of(launch)};
+  mma.tokens = tokens_of(params, launch);
   const int token_tiles = mma_token_tiles(params.m);
   if (tuning.row_warps < 1 || tuning.split < 1 ||
       tuning.row_warps * tuning.split > mma_max_warps(token_tiles, tuning.row_tiles, tuning.depth))
@@ -232,14 +192,8 @@ int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& l
       return cudaErrorInvalidValue;
     } else {
       if (fused) return run.template operator()<E>();
-      auto* scales = reinterpret_cast<float*>(workspace + params.m * mma_token_pitch(params.k));
-      const int failed = launch_quantize<E>(mma.tokens, params.m, workspace, scales, tuning, launch);
+      const int failed = quantize_first<E>(mma.tokens, params, workspace, tuning.dependent, launch);
       if (failed != 0) return failed;
-      mma.tokens.x = workspace;
-      mma.tokens.stride = mma_token_pitch(params.k);
-      mma.tokens.scales = scales;
-      mma.tokens.k = static_cast<std::int32_t>(ceil_div(params.k, kChunk) * kChunk);
-      mma.tokens.aligned = true;
       return run.template operator()<Codes>();
     }
   });

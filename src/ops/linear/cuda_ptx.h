@@ -51,6 +51,10 @@ __device__ inline int opaque(int v) {
   asm volatile("" : "+r"(v));
   return v;
 }
+__device__ inline unsigned opaque(unsigned v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
 template <class T>
 __device__ T* opaque(T* v) {
   asm volatile("" : "+l"(v));

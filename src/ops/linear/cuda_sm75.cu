@@ -5,7 +5,7 @@ namespace tern::linear {
 
 extern const Cuda cuda_sm75;
 constinit const Cuda cuda_sm75 = {
-    [](const Linear::Problem& p) { return chosen_workspace(p, float_sm75, mma_workspace_bytes(p)); },
+    [](const Linear::Problem& p) { return chosen_workspace(p, float_sm75, token_workspace_bytes(p)); },
     [](const Params& all, std::byte* workspace, const cuda::Launch& launch) {
       return launch_chosen(all, workspace, launch, float_sm75,
                            [](const Params& p, std::byte* scratch, const cuda::Launch& on) {

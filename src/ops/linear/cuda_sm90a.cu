@@ -1,17 +1,10 @@
-// linear on Hopper: mma.sync for some dozens of tokens, warpgroup products for more.
+// linear on Hopper: a few tokens by weights that stream through shared memory, more by warpgroup products.
+#include "ops/linear/cuda_stream.h"
 #include "ops/linear/cuda_told.h"
 #include "ops/linear/cuda_wgmma_launch.h"
 
 namespace tern::linear {
 namespace {
-
-constexpr std::int64_t kWarpTokens = 64;
-
-MmaTuning few_tokens(const Params& p, const cuda::Launch& launch) {
-  MmaTuning tuning = mma_tuning(p, launch);
-  tuning.dependent = launch.tuning == nullptr || launch.tuning->dependent_launch.value_or(true);
-  return tuning;
-}
 
 WgmmaTuning many_tokens(const Params& p, const cuda::Launch& launch) {
   WgmmaTuning tuning = wgmma_tuning(p, launch.multiprocessors);
@@ -20,24 +13,37 @@ WgmmaTuning many_tokens(const Params& p, const cuda::Launch& launch) {
 }
 
 int launch_exact(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
-  if (p.m > kWarpTokens) return wgmma_launch(p, workspace, launch, many_tokens(p, launch));
-  return mma_launch<Sm80>(p, workspace, launch, few_tokens(p, launch));
+  const StreamTuning few = stream_tuning(launch);
+  StreamCut cut = {};
+  cut.stream.job = job_of(p);
+  if (stream_cut(cut, few, shared_limit(launch), launch.multiprocessors))
+    return stream_launch(cut, p, workspace, launch, few);
+  return wgmma_launch(p, workspace, launch, many_tokens(p, launch));
 }
 
 bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
   const Params p = exact_part(problem);
   if (p.count == 0) return false;
-  if (p.m <= kWarpTokens) return mma_told(p, launch, few_tokens(p, launch), tuning);
+  const StreamTuning few = stream_tuning(launch);
+  StreamCut cut = {};
+  cut.stream.job = bare_job(p);
+  if (stream_cut(cut, few, shared_limit(launch), launch.multiprocessors)) {
+    tuning = {.threads = kWarp * cut.warps,
+              .grid = few.one_row ? GridStrategy::fixed : GridStrategy::occupancy,
+              .split = cut.warps,
+              .dependent_launch = few.dependent};
+    return true;
+  }
+  const WgmmaTuning many = many_tokens(p, launch);
   tuning = {.threads = kWgmmaThreads,
             .grid = GridStrategy::occupancy,  // blocks stay, each with several tiles
             .split = 1,
-            .dependent_launch = many_tokens(p, launch).dependent};
+            .dependent_launch = many.dependent};
   return true;
 }
 
 std::size_t workspace_bytes(const Linear::Problem& p) {
-  const std::size_t few = mma_workspace_bytes(p), many = p.m_max > kWarpTokens ? wgmma_workspace_bytes(p) : 0;
-  return chosen_workspace(p, float_sm90a, std::max(few, many));
+  return chosen_workspace(p, float_sm90a, std::max(token_workspace_bytes(p), wgmma_workspace_bytes(p)));
 }
 
 int launch(const Params& all, std::byte* workspace, const cuda::Launch& launch) {

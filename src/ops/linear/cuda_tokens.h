@@ -26,9 +26,12 @@ struct Codes {
 
 constexpr int kChunk = 16;  // bytes of a copy
 
-// The threads of a block, counted through.
+// The threads of a block that work together, counted through; barrier: 0, or the number of one of theirs.
 struct Team {
   int thread, threads;
+  int barrier = 0;
+
+  __device__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 };
 
 // --- int8 ---
@@ -110,7 +113,7 @@ __device__ inline unsigned team_max(Team team, unsigned* maxima, unsigned v) {
   v = aq::warp_max(v);
   const int lane = team.thread % aq::kWarp;
   if (lane == 0) maxima[team.thread / aq::kWarp] = v;
-  __syncthreads();
+  team.sync();
   return aq::warp_max(lane < team.threads / aq::kWarp ? maxima[lane] : 0);
 }
 
@@ -175,7 +178,7 @@ __device__ float quantize_token(const Tokens& tokens, Team team, std::int64_t to
   }
   most = team_max(team, maxima, aq::largest_of<E>(most));
   if (most >= aq::kInfinity<E>) {
-    __syncthreads();  // all have read the maxima
+    team.sync();  // all have read the maxima
     return quantize_any<E>(tokens, team, token, reports, maxima, q);
   }
   const float s = aq::scale_of<E>(most);

@@ -19,13 +19,24 @@ inline Params exact_part(const Linear::Problem& problem) {
   return matrices_of(p, [&](const Matrix& matrix) { return for_integers(p, matrix); });
 }
 
+// What a launch cuts, without data.
+inline Job bare_job(const Params& p) {
+  Job job = {};
+  job.count = static_cast<std::int32_t>(p.count);
+  job.m = static_cast<std::int32_t>(p.m);
+  job.k = static_cast<std::int32_t>(p.k);
+  job.column_tiles = static_cast<std::int32_t>(ceil_div(p.k, TileMma::kColumns));
+  for (std::size_t i = 0; i < p.count; ++i) {
+    job.matrices[i].first_tile = job.row_tiles;
+    job.row_tiles += static_cast<std::int32_t>(ceil_div(p.matrices[i].spec.n, TileMma::kRows));
+  }
+  return job;
+}
+
 inline bool mma_told(const Params& p, const cuda::Launch& launch, const MmaTuning& asked, Tuning& tuning) {
   if (p.count == 0) return false;
   MmaJob mma = {};
-  mma.job.m = static_cast<std::int32_t>(p.m);
-  mma.job.column_tiles = static_cast<std::int32_t>(ceil_div(p.k, TileMma::kColumns));
-  for (std::size_t i = 0; i < p.count; ++i)
-    mma.job.row_tiles += static_cast<std::int32_t>(ceil_div(p.matrices[i].spec.n, TileMma::kRows));
+  mma.job = bare_job(p);
   int limit = 0;
   if (cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) != cudaSuccess ||
       cut(mma, asked, mma_token_tiles(p.m), limit) > limit)

@@ -1,0 +1,130 @@
+// linear for a few tokens on sm_90: how a problem is cut into blocks, and the launches. For .cu files only.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/linear/cuda_stream_block.h"
+#include "ops/linear/cuda_tokens_launch.h"
+
+namespace tern::linear {
+namespace {
+
+constexpr std::int64_t kStreamTokens = 8;
+
+struct StreamTuning {
+  int warps = 0;          // of a block; 0: by the size of the problem
+  bool one_row = false;   // a block for every row tile, not for every multiprocessor
+  bool fused = true;      // one token of floats: quantized by every block for itself, not by a kernel before
+  bool dependent = true;  // programmatic dependent launch
+};
+
+constexpr int kSumsBytes = 32 * 1024;  // of a block, at most
+constexpr std::int64_t kManyTiles = 200;
+
+// Clocks from the start of a block until the kernel before has its tokens, so many bytes: measured.
+constexpr std::int64_t stream_pause(std::int64_t bytes) { return 750 + bytes / 8; }
+
+struct StreamCut {
+  StreamJob stream;
+  std::int64_t blocks, shared_bytes;
+  int warps;
+};
+
+// Cuts stream.job. limit: shared memory of any block. False where the tokens do not fit.
+inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t limit, int multiprocessors) {
+  StreamJob& stream = cut.stream;
+  const Job& job = stream.job;
+  const std::int64_t columns = job.column_tiles, m = job.m;
+  if (m > kStreamTokens) return false;
+  const std::int64_t rows_limit = kSumsBytes / 4 / m / TileMma::kRows - 1;
+  cut.blocks = tuning.one_row ? job.row_tiles : std::min(job.row_tiles, multiprocessors);
+  cut.blocks = std::max(cut.blocks, ceil_div(job.row_tiles, rows_limit));
+  const std::int64_t row_tiles = ceil_div(job.row_tiles, cut.blocks);
+  cut.warps = tuning.warps > 0 ? tuning.warps : row_tiles * columns > kManyTiles ? kStreamWarps : 12;
+  stream.first_tiles = job.matrices[0].tiles;
+  stream.first_end = job.count > 1 ? job.matrices[1].first_tile : job.row_tiles;
+  stream.block_rows = static_cast<std::int32_t>(job.row_tiles / cut.blocks);
+  stream.longer_blocks = static_cast<std::int32_t>(job.row_tiles % cut.blocks);
+  stream.column_tiles = job.column_tiles;
+  stream.row_inverse = static_cast<std::uint32_t>(((std::int64_t{1} << 32) + columns - 1) / columns);
+  for (int longer = 0; longer < 2; ++longer) {
+    const std::int64_t tiles = (stream.block_rows + longer) * columns;
+    stream.share[longer] = static_cast<std::int32_t>(tiles / cut.warps);
+    stream.longer_shares[longer] = static_cast<std::int32_t>(tiles % cut.warps);
+  }
+  stream.pause = static_cast<std::int32_t>(tuning.dependent ? stream_pause(columns * TileMma::kColumns) : 0);
+
+  // Rows and tokens lie in different banks.
+  stream.token_pitch = static_cast<std::int32_t>(columns * TileMma::kColumns + kChunk);
+  stream.sums_pitch = static_cast<std::int32_t>(row_tiles * TileMma::kRows + 4);
+  const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
+  const std::int64_t others =
+      std::int64_t{up(4 * m * stream.sums_pitch)} + up(m * stream.token_pitch) + TileMma::kBytes + 4 * 128;
+  // All of a warp's weights if they fit beside the next kernel's, else a ring of three slots.
+  const std::int64_t share = ceil_div(row_tiles * columns, cut.warps);
+  const std::int64_t room = ((limit + 1024) / 2 - 1024 - others) / (TileMma::kBytes + 8) / cut.warps;
+  if (room < std::min<std::int64_t>(share, 3)) return false;
+  const std::int64_t slot_tiles = share <= room ? share : room / 3;
+  const std::int64_t slots = std::min(room / slot_tiles, ceil_div(share, slot_tiles));
+  stream.slots = static_cast<std::int32_t>(slots);
+  stream.slot_tiles = static_cast<std::int32_t>(slot_tiles);
+  stream.token_barrier_at = static_cast<std::int32_t>(8 * slots * cut.warps);
+  stream.maxima_at = stream.token_barrier_at + 8;
+  stream.sums_at = up(stream.maxima_at + 4 * kStreamWarps);
+  stream.tokens_at = up(stream.sums_at + 4 * m * stream.sums_pitch);
+  stream.ring_at = up(stream.tokens_at + m * stream.token_pitch);
+  cut.shared_bytes = stream.ring_at + (slots * cut.warps * slot_tiles + 1) * TileMma::kBytes;
+  return cut.shared_bytes <= limit;
+}
+
+inline StreamTuning stream_tuning(const cuda::Launch& launch) {
+  StreamTuning tuning;
+  if (launch.tuning == nullptr) return tuning;
+  const Tuning& asked = *launch.tuning;
+  if (asked.threads > 0) tuning.warps = std::clamp(asked.threads / kWarp, 1, kStreamWarps);
+  tuning.one_row = asked.grid == GridStrategy::fixed;
+  tuning.dependent = asked.dependent_launch.value_or(true);
+  return tuning;
+}
+
+inline int shared_limit(const cuda::Launch& launch) {
+  int limit = 0;
+  return cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) == cudaSuccess ? limit
+                                                                                                               : 0;
+}
+
+template <class X, int kTokens>
+int launch_stream(const StreamCut& cut, const StreamTuning& tuning, const cuda::Launch& launch) {
+  const auto kernel = stream_linear<X, kTokens>;
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit(launch));
+  if (error == cudaSuccess)  // the same for all, so that kernels can overlap
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100);
+  if (error != cudaSuccess) return error;
+  return launch_kernel(kernel, dim3(static_cast<unsigned>(cut.blocks)), dim3(static_cast<unsigned>(kWarp * cut.warps)),
+                       cut.shared_bytes, tuning.dependent, launch, cut.stream);
+}
+
+// k up to kMaxMmaK; m, n of each matrix and k at least 1; cut: stream_cut() of it.
+inline int stream_launch(StreamCut& cut, const Params& params, std::byte* workspace, const cuda::Launch& launch,
+                         const StreamTuning& tuning) {
+  StreamJob& stream = cut.stream;
+  stream.tokens = tokens_of(params, launch);
+  const auto run_codes = [&] {
+    stream.bulk = stream.tokens.aligned && stream.tokens.k % kChunk == 0;
+    return params.m > 1 ? launch_stream<Codes, kStreamTokens>(cut, tuning, launch)
+                        : launch_stream<Codes, 1>(cut, tuning, launch);
+  };
+  if (params.x_dtype == DType::i8) return run_codes();
+  return cuda::with_element(params.x_dtype, [&]<class E>() -> int {
+    if constexpr (std::is_same_v<E, cuda::F64>) {
+      return cudaErrorInvalidValue;
+    } else {
+      if (tuning.fused && params.m == 1) return launch_stream<E, 1>(cut, tuning, launch);
+      const int failed = quantize_first<E>(stream.tokens, params, workspace, tuning.dependent, launch);
+      return failed != 0 ? failed : run_codes();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tern::linear

@@ -1,0 +1,346 @@
+// The decode kernel of linear on sm_90: a few int8 tokens by ternary weights that stream through shared
+// memory. For .cu files only.
+//
+// A block takes some row tiles. Their column tiles, one behind the other as they lie in memory, are dealt to its warps
+// in equal stretches, whatever row they belong to:
+//
+//     row tile      r          r + 1        r + 2
+//     tiles    |0 1 2 3 4 5|6 7 8 9 . .|. . . . . .|
+//     warp      0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 ...      a warp adds what it has of a row to the sums in shared memory
+//
+// Each warp has a ring of slots of its own. One more warp fills them, a lane a ring, by the copy engine: no more at a
+// time than keeps memory busy, since what is asked for beyond that delays everything else. What the rings have room
+// for, all of a small matrix, comes before the wait for the kernel before: with dependent launches a matrix comes in
+// while its tokens are still being computed. What follows the wait is short, because small matrices take no longer than
+// that.
+#pragma once
+
+#include <type_traits>
+
+#include "ops/linear/cuda_hopper.h"
+#include "ops/linear/cuda_job.h"
+#include "ops/linear/cuda_tokens.h"
+
+namespace tern::linear {
+namespace {
+
+// What a block needs to request its first weights comes first: a line of the parameters.
+struct StreamJob {
+  const uint4* first_tiles;                // of the first matrix
+  std::int32_t block_rows, longer_blocks;  // row tiles of a block; the first longer_blocks have one more
+  std::int32_t column_tiles;
+  std::uint32_t row_inverse;                // ceil(2^32 / column_tiles)
+  std::int32_t share[2], longer_shares[2];  // tiles of a warp, of shorter and longer blocks; the first have one more
+  std::int32_t slots, slot_tiles;           // of a warp's ring
+  std::int32_t ring_at;                     // places in shared memory; barriers are at 0
+  std::int32_t first_end;                   // row tiles of the first matrix
+
+  std::int32_t tokens_at, sums_at, maxima_at, token_barrier_at;
+  std::int32_t token_pitch;  // bytes in shared memory
+  std::int32_t sums_pitch;   // from token to token
+  bool bulk;                 // tokens come by the copy engine
+  std::int32_t pause;        // clocks before the first request
+  Tokens tokens;
+  Job job;
+};
+
+// Of a block, at most. Two blocks fit a multiprocessor: this kernel's and the next one's.
+constexpr int kStreamWarps = 16;
+
+// kTokens: 1, or the most that there may be, 8.
+template <class X, int kTokens>
+struct StreamBlock {
+  static constexpr bool kQuantizes = !std::is_same_v<X, Codes>;
+  static constexpr int kChains = 2;  // of sums, so that fewer products wait for each other
+  static constexpr int kTileBytes = static_cast<int>(TileMma::kBytes);
+  static constexpr int kColumns = static_cast<int>(TileMma::kColumns), kRows = static_cast<int>(TileMma::kRows);
+  using Sums = int[kChains][4];
+
+  const StreamJob& stream;
+  const Job& job;
+  std::byte* shared;
+  int thread, warp, lane, threads;
+  int tokens;
+  int first_row, rows;  // row tiles before the block's, rows of the block
+  int* block_sums;      // [tokens][rows]
+
+  __device__ explicit StreamBlock(const StreamJob& all)
+      : stream(all), job(all.job), shared(launched_shared()), thread(static_cast<int>(threadIdx.x)) {
+    warp = __shfl_sync(kAllLanes, thread / kWarp, 0);
+    lane = opaque(thread % kWarp);
+    threads = static_cast<int>(blockDim.x);
+    tokens = kTokens == 1 ? 1 : job.m;
+    const int block = static_cast<int>(blockIdx.x);
+    first_row = block * stream.block_rows + min(block, stream.longer_blocks);
+    rows = (stream.block_rows + (block < stream.longer_blocks ? 1 : 0)) * kRows;
+    block_sums = reinterpret_cast<int*>(shared + stream.sums_at);
+  }
+
+  [[nodiscard]] __device__ Team team() const { return {thread, threads}; }
+
+  // The parameters come from memory at their first use, which takes long: all lines at once, a warp each.
+  __device__ void fetch_parameters() const {
+    constexpr int kLine = 64 / sizeof(int);
+    const int* words = reinterpret_cast<const int*>(&stream);
+#pragma unroll 1
+    for (int i = warp * kLine; i < static_cast<int>(sizeof(StreamJob) / sizeof(int)); i += threads / kWarp * kLine)
+      (void)opaque(words[i]);
+  }
+
+  // --- weights ---
+
+  // A warp's stretch of the block's tiles.
+  struct Stretch {
+    int first, count;
+  };
+  [[nodiscard]] __device__ Stretch stretch() const {
+    const bool longer = rows > stream.block_rows * kRows;
+    const int share = stream.share[longer], more = stream.longer_shares[longer];
+    return {warp * share + min(warp, more), share + (warp < more ? 1 : 0)};
+  }
+  [[nodiscard]] __device__ int row_of(int tile) const {
+    return stream.column_tiles == 1 ? tile : static_cast<int>(__umulhi(tile, stream.row_inverse));
+  }
+  [[nodiscard]] __device__ unsigned barriers() const { return shared_address(shared) + warp * stream.slots * 8; }
+  [[nodiscard]] __device__ std::byte* ring() const {
+    return shared + stream.ring_at + warp * stream.slots * stream.slot_tiles * kTileBytes;
+  }
+  // Requests tiles of the block, which lie together but for the ends of matrices.
+  __device__ void request(int tile, int count, unsigned to, unsigned barrier) const {
+    hopper::arrive_and_expect(barrier, count * kTileBytes);
+    const std::int64_t at = static_cast<std::int64_t>(first_row) * stream.column_tiles + tile;
+    if (at + count <= static_cast<std::int64_t>(stream.first_end) * stream.column_tiles) {
+      hopper::load_bytes(to, stream.first_tiles + at * kWarp, count * kTileBytes, barrier);
+      return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      const int row = row_of(tile + i), column = tile + i - row * stream.column_tiles;
+      const MatrixJob& matrix = job.matrix_of(first_row + row);
+      const std::int64_t in_matrix = first_row + row - matrix.first_tile;
+      hopper::load_bytes(to + i * kTileBytes, matrix.tiles + (in_matrix * stream.column_tiles + column) * kWarp,
+                         kTileBytes, barrier);
+    }
+  }
+  // By one lane: the slot of the stretch that begins with that tile.
+  __device__ void request_slot(const Stretch& own, int tile, int slot) const {
+    request(own.first + tile, min(stream.slot_tiles, own.count - tile),
+            shared_address(ring()) + slot * stream.slot_tiles * kTileBytes, barriers() + slot * 8);
+  }
+  // By one lane: all that the ring has room for. Returns the tiles requested.
+  __device__ int fill_ring(const Stretch& own) const {
+#pragma unroll 1
+    for (int i = 0; i < stream.slots; ++i) hopper::barrier_init(barriers() + i * 8, 1);
+    hopper::barrier_init_done();
+    int tile = 0;
+#pragma unroll 1
+    for (int slot = 0; slot < stream.slots && tile < own.count; ++slot, tile += stream.slot_tiles)
+      request_slot(own, tile, slot);
+    return tile;
+  }
+
+  // --- tokens ---
+
+  // Nothing is written behind k: the weights there are 0.
+  __device__ void copy_tokens_in() const {
+    const Tokens& from = stream.tokens;
+    if (kTokens > 1 && stream.bulk) {
+      if (thread < tokens)
+        hopper::load_bytes(shared_address(shared + stream.tokens_at) + thread * stream.token_pitch,
+                           static_cast<const std::byte*>(from.x) + thread * from.stride, from.k,
+                           shared_address(shared + stream.token_barrier_at));
+      return;
+    }
+    const auto* x = static_cast<const std::byte*>(from.x) + thread * kChunk;
+    std::byte* to = shared + stream.tokens_at + thread * kChunk;
+    for (int token = 0; token < tokens; ++token, x += from.stride, to += stream.token_pitch)
+#pragma unroll 1
+      for (int at = 0; thread * kChunk + at < from.k; at += threads * kChunk)
+        copy_chunk<Sm80>(to + at, x + at, from.k - thread * kChunk - at, from.aligned);
+  }
+
+  // --- sums ---
+
+  template <int kStep>
+  static __device__ void add_step(Sums& sums, const uint4& w, unsigned b0, unsigned b1) {
+    const unsigned a[4] = {operand<kStep>(w.x), operand<kStep>(w.y), operand<kStep>(w.z), operand<kStep>(w.w)};
+    Sm80::mma(sums[kStep % kChains], a, b0, b1);
+  }
+  // Adds a column tile; at: of that column, this lane's row of the first matrix of tokens.
+  static __device__ void add(Sums& sums, const uint4& weights, unsigned at) {
+    unsigned b[2][4];
+    load_matrices(b[0], at);
+    load_matrices(b[1], at + 4 * kChunk);
+    add_step<0>(sums, weights, b[0][0], b[0][1]);
+    add_step<1>(sums, weights, b[0][2], b[0][3]);
+    add_step<2>(sums, weights, b[1][0], b[1][1]);
+    add_step<3>(sums, weights, b[1][2], b[1][3]);
+  }
+  // Adds a warp's sums of a row tile to the block's and begins anew.
+  __device__ void flush(Sums& sums, int row) const {
+    int* to = block_sums + row * kRows + lane / 4;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int token = lane % 4 * 2 + c % 2;
+      const int sum = sums[0][c] + sums[1][c];
+      sums[0][c] = sums[1][c] = 0;
+      if (kTokens == 1 && c % 2 == 1) continue;
+      if (token < tokens) atomicAdd(to + token * stream.sums_pitch + 8 * (c / 2), sum);
+    }
+  }
+  // All tiles of a warp, whose first `requested` are on their way; lane_tokens: of the first column, this lane's row of
+  // the first matrix of tokens.
+  __device__ void multiply(const Stretch& own, int requested, int row, int until_next, unsigned lane_tokens) const {
+    const int slot_bytes = stream.slot_tiles * kTileBytes;
+    const auto* weights_at = reinterpret_cast<const uint4*>(ring()) + lane;
+    const bool again = stream.slots * stream.slot_tiles < own.count;  // slots are filled again
+    unsigned column_at = lane_tokens + (stream.column_tiles - until_next) * kColumns;
+    Sums sums = {};
+    int slot = 0;
+    unsigned parity = 0;
+#pragma unroll 1
+    for (int left = own.count; left > 0; left -= stream.slot_tiles) {
+      const uint4* from = weights_at + slot * (slot_bytes / 16);
+      const int count = min(left, stream.slot_tiles);
+      hopper::wait(barriers() + slot * 8, parity);
+      uint4 weights = *from;
+#pragma unroll 2
+      for (int i = 0; i < count; ++i) {
+        const uint4 now = weights;
+        weights = from[(i + 1) * kWarp];  // behind the last, something that is not used
+        add(sums, now, column_at);
+        column_at += kColumns;
+        if (--until_next == 0) {
+          flush(sums, row);
+          ++row;
+          until_next = stream.column_tiles;
+          column_at = lane_tokens;
+        }
+      }
+      if (again) {
+        __syncwarp();  // all have read the slot
+        if (lane == 0 && requested < own.count) request_slot(own, requested, slot);
+        requested += stream.slot_tiles;
+      }
+      if (++slot == stream.slots) {
+        slot = 0;
+        parity ^= 1U;
+      }
+    }
+    if (until_next != stream.column_tiles) flush(sums, row);
+  }
+
+  // --- results ---
+
+  // One element of y and what its value takes.
+  struct Target {
+    std::byte* y = nullptr;  // null: none
+    const std::byte* residual = nullptr;
+    const float* bias = nullptr;
+    RowTerms row = {1.0F, -0.0F};  // -0 is added where there is nothing to add
+    float added = -0.0F;           // the residual
+    float scale = 1.0F;            // of the token
+    DType dtype = DType::f32;
+    bool squared_relu = false;
+  };
+  [[nodiscard]] __device__ Target target(int token, int row) const {
+    const int tile = first_row + row / kRows;
+    int i = 0;
+    while (i + 1 < job.count && tile >= job.matrices[i + 1].first_tile) ++i;
+    const MatrixJob& matrix = job.matrices[i];
+    const int n = (tile - matrix.first_tile) * kRows + row % kRows;
+    if (n >= matrix.n) return {};
+    Target to;
+    to.y = y_at(matrix, token, n);
+    to.row.scale = matrix.scales[matrix.one_scale ? 0 : n];
+    to.dtype = matrix.y_dtype;
+    to.squared_relu = matrix.squared_relu;
+    if (matrix.bias != nullptr) to.bias = matrix.bias + n;
+    if (matrix.residual != nullptr) to.residual = residual_at(matrix, token, n);
+    return to;
+  }
+  // Reads what the kernels before may have written; scale: of the token, where the block quantized it.
+  __device__ void complete(Target& to, int token, float scale) const {
+    to.scale = scale;
+    if constexpr (!kQuantizes)
+      if (stream.tokens.scales != nullptr) to.scale = stream.tokens.scales[token];
+    if (to.bias != nullptr) to.row.bias = *to.bias;
+    if (to.residual != nullptr) to.added = load_as(to.dtype, to.residual);
+  }
+  static __device__ void finish(const Target& to, int sum) {
+    if (to.y == nullptr) return;
+    if (to.dtype == DType::i32) {
+      *reinterpret_cast<std::int32_t*>(to.y) = dot_of(sum);
+      return;
+    }
+    const float t = Quotient{to.scale, quick_reciprocal(to.scale)}.of(dot_of(sum));
+    store_as(to.dtype, to.y, __fadd_rn(activated(true, to.squared_relu, to.row, t), to.added));
+  }
+
+  // --- the whole ---
+
+  __device__ void run() const {
+    let_next_start();
+    const long long begin = clock64();
+    const Stretch own = stretch();
+    fetch_parameters();
+    while (clock64() - begin < stream.pause) __nanosleep(20);
+    int requested = 0;
+    if (lane == 0) requested = fill_ring(own);
+    const unsigned base = shared_address(shared), token_barrier = base + stream.token_barrier_at;
+    if (kTokens > 1 && stream.bulk && thread == 0) {
+      hopper::barrier_init(token_barrier, 1);
+      hopper::barrier_init_done();
+      hopper::arrive_and_expect(token_barrier, tokens * stream.tokens.k);
+    }
+    // All that needs no tokens comes before the wait.
+#pragma unroll 1
+    for (int i = thread; i < tokens * stream.sums_pitch; i += threads) block_sums[i] = 0;
+    const int results = rows * tokens;
+    int token = kTokens == 1 ? 0 : thread / rows;
+    Target to = thread < results ? target(token, thread - token * rows) : Target{};
+    const int token_row = min(lane % 8, tokens - 1);
+    const unsigned lane_tokens = opaque(base + stream.tokens_at + token_row * stream.token_pitch + lane / 8 * kChunk);
+    const int row = row_of(own.first), until_next = opaque(stream.column_tiles * (row + 1) - own.first);
+    __syncwarp();                      // barriers are there
+    if (kTokens > 1) __syncthreads();  // that of the tokens as well
+
+    float scale = 1.0F;
+    if constexpr (kQuantizes) {
+      const auto* x = opaque(first_vector<X>(stream.tokens, team(), 0));
+      wait_for_previous();
+      const bool reports = !stream.tokens.saturate && blockIdx.x == 0;
+      auto* maxima = reinterpret_cast<unsigned*>(shared + stream.maxima_at);
+      scale = quantize_token<X>(stream.tokens, team(), 0, x, reports, maxima, shared + stream.tokens_at);
+    } else {
+      wait_for_previous();
+      copy_tokens_in();
+      if (blockIdx.x == 0 && thread < tokens && stream.tokens.scales != nullptr)
+        check_scale(stream.tokens.report, stream.tokens.scales[thread], thread);
+    }
+    if (to.y != nullptr) complete(to, token, scale);
+    Sm80::wait_for_copies();
+    __syncthreads();
+    if (kTokens > 1 && stream.bulk) hopper::wait(token_barrier, 0);
+    multiply(own, requested, row, until_next, lane_tokens);
+    __syncthreads();
+    for (int i = thread; i < results;) {
+      finish(to, block_sums[token * stream.sums_pitch + i - token * rows]);
+      i += threads;
+      if (i >= results) break;
+      token = kTokens == 1 ? 0 : i / rows;
+      to = target(token, i - token * rows);
+      if (to.y != nullptr) complete(to, token, scale);
+    }
+  }
+};
+
+template <class X, int kTokens>
+__global__ void __launch_bounds__(kWarp* kStreamWarps, 2) stream_linear(const __grid_constant__ StreamJob job) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  StreamBlock<X, kTokens>(job).run();
+#endif
+}
+
+}  // namespace
+}  // namespace tern::linear

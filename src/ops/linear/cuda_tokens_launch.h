@@ -1,0 +1,73 @@
+// What launches of linear's kernels for few tokens share: how their tokens are given, and floats that become int8
+// first. For .cu files only.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/linear/cuda_job.h"
+#include "ops/linear/cuda_tokens.h"
+
+namespace tern::linear {
+namespace {
+
+// dependent: programmatic dependent launch, only of code compiled for sm_90 or newer.
+template <class... Arguments, class... Given>
+int launch_kernel(void (*kernel)(Arguments...), dim3 blocks, dim3 threads, std::int64_t shared_bytes, bool dependent,
+                  const cuda::Launch& launch, const Given&... given) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = &attribute;
+  config.numAttrs = dependent ? 1 : 0;
+  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, given...);
+  return error != cudaSuccess ? error : cudaGetLastError();
+}
+
+// Codes of all tokens with their pitch, then their scales: where floats are quantized by a kernel of their own.
+inline std::int64_t token_pitch(std::int64_t k) { return ceil_div(k, TileMma::kColumns) * TileMma::kColumns; }
+inline std::size_t token_workspace_bytes(const Linear::Problem& problem) {
+  if (problem.x_dtype == DType::i8) return 0;
+  return static_cast<std::size_t>(problem.m_max * (token_pitch(problem.k) + std::int64_t{sizeof(float)}));
+}
+
+template <class E>
+int launch_quantize(const Tokens& tokens, std::int64_t m, std::byte* codes, float* scales, bool dependent,
+                    const cuda::Launch& launch) {
+  const std::int64_t vectors = ceil_div(tokens.k, aq::kVector<E>);
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(ceil_div(vectors, 2 * kWarp) * kWarp, 64, 1024));
+  return launch_kernel(quantize_tokens<E>, dim3(static_cast<unsigned>(m)), dim3(static_cast<unsigned>(threads)), 0,
+                       dependent, launch, tokens, codes, static_cast<int>(token_pitch(tokens.k)), scales);
+}
+
+inline Tokens tokens_of(const Params& params, const cuda::Launch& launch) {
+  const std::int64_t x_bytes = params.x_dtype == DType::i8 ? 1 : params.x_dtype == DType::f32 ? 4 : 2;
+  return {.x = params.x,
+          .stride = params.x_stride,
+          .scales = params.x_scales,
+          .k = static_cast<std::int32_t>(params.k),
+          .aligned = reinterpret_cast<std::uintptr_t>(params.x) % kChunk == 0 &&
+                     (params.m == 1 || params.x_stride * x_bytes % kChunk == 0),
+          .saturate = params.non_finite == NonFinite::saturate,
+          .report = cuda::report_of(launch)};
+}
+// Floats as int8 in the workspace, by a kernel of its own; tokens becomes those.
+template <class E>
+int quantize_first(Tokens& tokens, const Params& params, std::byte* workspace, bool dependent,
+                   const cuda::Launch& launch) {
+  auto* scales = reinterpret_cast<float*>(workspace + params.m * token_pitch(params.k));
+  const int failed = launch_quantize<E>(tokens, params.m, workspace, scales, dependent, launch);
+  tokens.x = workspace;
+  tokens.stride = token_pitch(params.k);
+  tokens.scales = scales;
+  tokens.k = static_cast<std::int32_t>(ceil_div(params.k, kChunk) * kChunk);
+  tokens.aligned = true;
+  return failed;
+}
+
+}  // namespace
+}  // namespace tern::linear
