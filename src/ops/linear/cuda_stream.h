@@ -19,10 +19,10 @@ struct StreamTuning {
 };
 
 constexpr int kSumsBytes = 32 * 1024;  // of a block, at most
-constexpr std::int64_t kManyTiles = 200;
+constexpr std::int64_t kManyTiles = 150;
 
 // Clocks from the start of a block until the kernel before has its tokens, so many bytes: measured.
-constexpr std::int64_t stream_pause(std::int64_t bytes) { return 750 + bytes / 8; }
+constexpr std::int64_t stream_pause(std::int64_t bytes) { return std::min<std::int64_t>(750 + bytes / 8, 2000); }
 
 struct StreamCut {
   StreamJob stream;
