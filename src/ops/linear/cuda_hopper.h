@@ -87,6 +87,21 @@ __device__ inline void cluster_sync() {
       "barrier.cluster.wait.acquire;" ::
           : "memory");
 }
+// In two halves, and nothing that was written need be seen: reads have ended whose values were used.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+// What lies at the same place in a block of the cluster.
+__device__ inline int4 read_from(unsigned address, unsigned block) {
+  int4 v;
+  asm volatile(
+      "{\n\t.reg .b32 there;\n\t"
+      "mapa.shared::cluster.u32 there, %4, %5;\n\t"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [there];\n\t}"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "r"(address), "r"(block)
+      : "memory");
+  return v;
+}
 
 // --- programmatic dependent launch ---
 

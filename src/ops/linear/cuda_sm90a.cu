@@ -1,4 +1,4 @@
-// linear on Hopper: mma.sync for some dozens of tokens, warpgroup products for more.
+// linear on Hopper: mma.sync for some tokens, warpgroup products for more.
 #include "ops/linear/cuda_choice.h"
 #include "ops/linear/cuda_mma.h"
 #include "ops/linear/cuda_wgmma_launch.h"
@@ -6,7 +6,7 @@
 namespace tern::linear {
 namespace {
 
-constexpr std::int64_t kWarpTokens = 64;
+constexpr std::int64_t kWarpTokens = 16;
 
 int launch_exact(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
   if (p.m > kWarpTokens) {

@@ -27,14 +27,15 @@ constexpr int kMultiplierRegisters = 232, kLoaderRegisters = 40;
 constexpr int kGroupBarrier = 1, kLeadBarrier = kGroupBarrier + kMultipliers;
 
 // A kernel: the tile, the narrower tile of what is left for a last wave, and where things lie in shared memory.
-template <int kBlocks_, int kWidth_, int kTail_>
+// More buffers let more of a tile's results wait for the copy engine, and leave less to the ring.
+template <int kBlocks_, int kWidth_, int kTail_, int kBuffers_ = 2>
 struct WgmmaShape {
-  static constexpr int kBlocks = kBlocks_, kWidth = kWidth_, kTail = kTail_;
+  static constexpr int kBlocks = kBlocks_, kWidth = kWidth_, kTail = kTail_, kBuffers = kBuffers_;
   static constexpr int kRows = kMultipliers * kBlocks * kGroupRows;
   static constexpr int kXBytes = kWidth * static_cast<int>(TileMma::kColumns);
   static constexpr int kWeightBytes = kRows / 16 * static_cast<int>(TileMma::kBytes);
   static constexpr int kPart = kWidth % 64 == 0 ? 64 : kWidth % 48 == 0 ? 48 : kWidth;  // tokens stored together
-  static constexpr int kPartBytes = kPart * kGroupRows * 2, kStagingBytes = 2 * kPartBytes;
+  static constexpr int kPartBytes = kPart * kGroupRows * 2, kStagingBytes = kBuffers * kPartBytes;
   static constexpr int kTermsBytes = kWidth * static_cast<int>(sizeof(TokenTerms));
   static constexpr int kRowTermsBytes = kBlocks * kGroupRows * static_cast<int>(sizeof(RowTerms));
   static constexpr int kOtherBytes = kMultipliers * (kStagingBytes + kTermsBytes + kRowTermsBytes) + 512;
@@ -48,8 +49,8 @@ struct WgmmaShape {
   static constexpr int kRowTerms = kTerms + kMultipliers * kTermsBytes;
   static constexpr int kBarriers = kRowTerms + kMultipliers * kRowTermsBytes;
   static constexpr int kFull = kBarriers, kEmpty = kFull + 8 * kStages, kResidual = kEmpty + 8 * kStages;
-  static constexpr int kDivides = kResidual + 2 * 8 * kMultipliers;  // the item whose scales want a division
-  static constexpr int kDone = kDivides + 4 * kMultipliers;          // for the watchdog of benches
+  static constexpr int kDivides = kResidual + kBuffers * 8 * kMultipliers;  // the item whose scales want a division
+  static constexpr int kDone = kDivides + 4 * kMultipliers;                 // for the watchdog of benches
   static constexpr int kSharedBytes = kDone + 8;
   static_assert(kWidth % kTail == 0 && kTail % kBoxTokens == 0 && kStages >= 4);
   static_assert(kStaging % 1024 == 0 && kStagingBytes % 1024 == 0 && kTerms % 16 == 0 && kBarriers % 8 == 0);
@@ -298,11 +299,10 @@ struct WgmmaMultiplier {
                          .row = tile.row + (rank * kMultipliers + group) * S::kBlocks * kGroupRows,
                          .token = tile.token};
     const bool residual = store.residual != nullptr && store.row < matrix.n;
-    constexpr bool kSecond = S::kBlocks * (kTokens / kPart) > 1;
+    constexpr int kParts = S::kBlocks * (kTokens / kPart), kEarly = kParts < S::kBuffers ? kParts : S::kBuffers;
     if (residual && thread == 0) {
       hopper::wait_stores_read<0>();
-      load_residual<kTokens, kPart>(store, staging, staging.next, 0);
-      if constexpr (kSecond) load_residual<kTokens, kPart>(store, staging, staging.next ^ 1U, 1);
+      for (int part = 0; part < kEarly; ++part) load_residual<kTokens, kPart>(store, staging, part, part);
     }
     // These come while the products run.
     float scales[kScales];
@@ -314,7 +314,6 @@ struct WgmmaMultiplier {
       if (store.row == 0) check_scale(job.report, scales[i], token);
     }
     if (thread < S::kBlocks * kGroupRows && store.row + thread < matrix.n) row = row_terms(matrix, store.row + thread);
-    if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing
     if (job.lead > 0 && group == 1) hopper::sync_threads(kLeadBarrier, kMultipliers * kGroupThreads);
     int sums[S::kBlocks][kTokens / 2] = {};
     sum<kTokens>(sums);
@@ -326,19 +325,20 @@ struct WgmmaMultiplier {
         if (at < kTokens) terms[at] = token_terms(scales[i]);
         if (at < kTokens && !corrects(scales[i])) *wants_division = item;
       }
+      if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing; not before, where it would wait for loads
       if (thread < S::kBlocks * kGroupRows) rows[thread] = row;
       if (!residual && thread == 0) hopper::wait_stores_read<0>();
       store.sync();
       const bool divides = *wants_division == item;
       if (fast && !divides) {
         if (residual || matrix.squared_relu || matrix.y_dtype != DType::bf16)
-          store_fast<false, S::kBlocks, kTokens, kPart>(store, sums, staging);
+          store_fast<false, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
         else
-          store_fast<true, S::kBlocks, kTokens, kPart>(store, sums, staging);
+          store_fast<true, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
       } else {
         if (residual) {
-          staging.wait_residual(staging.next);
-          if (kSecond && Parts<kTokens, kPart>::row(store, 1) < matrix.n) staging.wait_residual(staging.next ^ 1U);
+          for (int part = 0; part < kEarly; ++part)
+            if (Parts<kTokens, kPart>::row(store, part) < matrix.n) staging.wait_residual(part);
         }
         store_plain<S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
       }
@@ -376,8 +376,7 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
       hopper::barrier_init(shared + S::kEmpty + 8 * i, job.cluster * kMultipliers * (kGroupThreads / kWarp));
     }
     for (int i = 0; i < kMultipliers; ++i) {
-      hopper::barrier_init(shared + S::kResidual + 16 * i, 1);
-      hopper::barrier_init(shared + S::kResidual + 16 * i + 8, 1);
+      for (int b = 0; b < S::kBuffers; ++b) hopper::barrier_init(shared + S::kResidual + 8 * (i * S::kBuffers + b), 1);
       reinterpret_cast<int*>(memory + S::kDivides)[i] = -1;
     }
     hopper::barrier_init(shared + S::kDone, kMultipliers);
@@ -412,7 +411,7 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
                        .thread = thread,
                        .staging = {.memory = memory + S::kStaging + group * S::kStagingBytes,
                                    .buffer_bytes = S::kPartBytes,
-                                   .residual_barriers = shared + S::kResidual + 16 * group}}
+                                   .residual_barriers = shared + S::kResidual + 8 * S::kBuffers * group}}
         .run(first, stride);
 #ifdef TERN_WATCHDOG
     if (thread == 0) hopper::arrive(shared + S::kDone);
