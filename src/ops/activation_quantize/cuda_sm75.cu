@@ -135,10 +135,18 @@ __device__ std::int64_t this_token() {
   return (static_cast<std::int64_t>(blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.y + threadIdx.y;
 }
 
+// From sm_90 on a kernel that was launched for it may start before this one ends; it waits before it reads.
+__device__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 // Vector i of a thread is the token's vector threadIdx.x + i * blockDim.x.
 template <class E, int kVectors, bool kWhole>
 __global__ void __launch_bounds__(kMaxThreads) quantize_held(const __grid_constant__ Job job) {
   __shared__ Shared shared;
+  let_next_start();
   const std::int64_t token = this_token();
   if (token >= job.m) return;
   const auto* x = static_cast<const typename E::Raw*>(job.x) + token * job.x_stride;
@@ -178,6 +186,7 @@ __global__ void __launch_bounds__(kMaxThreads) quantize_held(const __grid_consta
 template <class E>
 __global__ void __launch_bounds__(kMaxThreads) quantize_long(const __grid_constant__ Job job) {
   __shared__ Shared shared;
+  let_next_start();
   const std::int64_t token = this_token();
   if (token >= job.m) return;
   const auto* x = static_cast<const typename E::Raw*>(job.x) + token * job.x_stride;
