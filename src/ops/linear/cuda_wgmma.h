@@ -342,6 +342,11 @@ struct WgmmaMultiplier {
         }
         store_plain<S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
       }
+    } else {  // a use of the sums, or there would be no products
+      int all = 0;
+#pragma unroll
+      for (int i = 0; i < S::kBlocks * kTokens / 2; ++i) all ^= sums[i / (kTokens / 2)][i % (kTokens / 2)];
+      if (all == 1) *wants_division = item;
     }
   }
 

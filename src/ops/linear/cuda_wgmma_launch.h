@@ -259,6 +259,8 @@ inline int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launc
   auto* const own_scales = reinterpret_cast<float*>(workspace + places.scales);
   const auto* x = static_cast<const std::int8_t*>(p.x);
   if (p.x_dtype != DType::i8) {
+    cuda::Launch quantizing = launch;
+    quantizing.dependent = tuning.dependent;
     const int error = activation_quantize::cuda_sm75.launch(
         {.problem = {.m = p.m, .k = p.k, .dtype = p.x_dtype, .non_finite = p.non_finite},
          .x = p.x,
@@ -267,7 +269,7 @@ inline int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launc
          .q_stride = places.stride,
          .scales = own_scales,
          .sums = reinterpret_cast<std::int32_t*>(workspace + places.sums)},
-        nullptr, launch);
+        nullptr, quantizing);
     if (error != cudaSuccess) return error;
   } else if (!as_it_is) {
     const std::int64_t threads = p.m * ceil_div(p.k, 4);
