@@ -100,7 +100,7 @@ struct WgmmaTiles {
 };
 
 struct WgmmaJob {
-  CUtensorMap x, x_tail;  // boxes of 128 columns by the tokens that one block of the cluster loads
+  CUtensorMap x, x_tail;  // boxes of 128 columns by the tokens of a tile
   CUtensorMap weights[Linear::kMaxMatrices];
   CUtensorMap y[Linear::kMaxMatrices];
   CUtensorMap residual[Linear::kMaxMatrices];
@@ -109,7 +109,6 @@ struct WgmmaJob {
   const float* x_scales;
   cuda::Report report;
   bool fast[Linear::kMaxMatrices];  // y and residual have their maps
-  int cluster;                      // blocks that take neighbouring rows and share what they load of x
   int lead;                         // steps; 0: none
 };
 
@@ -119,7 +118,6 @@ template <class S>
 struct WgmmaLoader {
   const WgmmaJob& job;
   unsigned shared;
-  int rank;
   hopper::Ring<S::kStages> ring = {};
 
   [[nodiscard]] __device__ unsigned full() const { return shared + S::kFull + 8 * ring.stage; }
@@ -127,18 +125,12 @@ struct WgmmaLoader {
   __device__ void load_weights(const WgmmaTile& tile, int step) {
     hopper::arrive_and_expect(full(), S::kLoadsX * (tile.tail ? S::kTail : S::kWidth) * 128 + S::kWeightBytes);
     hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, &job.weights[tile.matrix],
-                     step * (TileMma::kBytes / 4), (tile.row + rank * S::kRows) / 16, full());
+                     step * (TileMma::kBytes / 4), tile.row / 16, full());
   }
   __device__ void load_x(const WgmmaTile& tile, int step) {
     if constexpr (!S::kLoadsX) return;
-    const CUtensorMap* map = tile.tail ? &job.x_tail : &job.x;
-    const unsigned to = shared + S::kX + ring.stage * S::kXBytes;
-    if (job.cluster == 1) {
-      hopper::load_box(to, map, step * 128, tile.token, full());
-    } else {
-      const int mine = rank * (tile.tail ? S::kTail : S::kWidth) / 2;
-      hopper::load_box_to(0b11, to + mine * 128, map, step * 128, tile.token + mine, full());
-    }
+    hopper::load_box(shared + S::kX + ring.stage * S::kXBytes, tile.tail ? &job.x_tail : &job.x, step * 128, tile.token,
+                     full());
   }
 
   __device__ void run(int first, int stride) {
@@ -174,9 +166,8 @@ struct WgmmaMultiplier {
   const WgmmaJob& job;
   std::byte* memory;
   unsigned shared;  // its address
-  int rank;
-  int group;   // which warpgroup
-  int thread;  // of it
+  int group;        // which warpgroup
+  int thread;       // of it
   Staging staging;
   hopper::Ring<S::kStages> ring = {};
 
@@ -233,14 +224,9 @@ struct WgmmaMultiplier {
       keep(a);
     }
   }
-  // A warp is through with a stage, for each block that loads into it.
+  // A warp is through with a stage.
   __device__ void release(unsigned stage) const {
-    const unsigned empty = shared + S::kEmpty + 8 * stage, lane = thread % kWarp;
-    if (job.cluster == 1) {
-      if (lane == 0) hopper::arrive(empty);
-    } else if (lane < 2) {
-      hopper::arrive_at(empty, lane);
-    }
+    if (thread % kWarp == 0) hopper::arrive(shared + S::kEmpty + 8 * stage);
   }
 
   // Adds to the sums, which begin as 0.
@@ -296,7 +282,7 @@ struct WgmmaMultiplier {
                          .number = kGroupBarrier + group,
                          .thread = thread,
                          .m = job.job.m,
-                         .row = tile.row + (rank * kMultipliers + group) * S::kBlocks * kGroupRows,
+                         .row = tile.row + group * S::kBlocks * kGroupRows,
                          .token = tile.token};
     const bool residual = store.residual != nullptr && store.row < matrix.n;
     constexpr int kParts = S::kBlocks * (kTokens / kPart), kEarly = kParts < S::kBuffers ? kParts : S::kBuffers;
@@ -372,13 +358,12 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
   const unsigned shared = hopper::shared_address(memory);
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
   const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
-  const int rank = job.cluster == 1 ? 0 : static_cast<int>(hopper::cluster_rank());
-  const int first = static_cast<int>(blockIdx.x) / job.cluster, stride = static_cast<int>(gridDim.x) / job.cluster;
+  const int first = static_cast<int>(blockIdx.x), stride = static_cast<int>(gridDim.x);
   if (threadIdx.x == 0) {
 #pragma unroll 1
     for (int i = 0; i < S::kStages; ++i) {
       hopper::barrier_init(shared + S::kFull + 8 * i, 1);
-      hopper::barrier_init(shared + S::kEmpty + 8 * i, job.cluster * kMultipliers * (kGroupThreads / kWarp));
+      hopper::barrier_init(shared + S::kEmpty + 8 * i, kMultipliers * (kGroupThreads / kWarp));
     }
     for (int i = 0; i < kMultipliers; ++i) {
       for (int b = 0; b < S::kBuffers; ++b) hopper::barrier_init(shared + S::kResidual + 8 * (i * S::kBuffers + b), 1);
@@ -388,14 +373,13 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
     hopper::barrier_init_done();
   }
   __syncthreads();
-  if (job.cluster > 1) hopper::cluster_sync();
   hopper::launch_dependents();
   if (group == kMultipliers) {
     hopper::give_registers<kLoaderRegisters>();
     if (thread == 0) {
       hopper::prefetch_map(&job.x);
       hopper::prefetch_map(&job.weights[0]);
-      WgmmaLoader<S>{.job = job, .shared = shared, .rank = rank}.run(first, stride);
+      WgmmaLoader<S>{.job = job, .shared = shared}.run(first, stride);
     }
 #ifdef TERN_WATCHDOG  // benches: a fault ends the kernel after some seconds instead of hanging the device
     if (thread == kWarp) {
@@ -411,7 +395,6 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
     WgmmaMultiplier<S>{.job = job,
                        .memory = memory,
                        .shared = shared,
-                       .rank = rank,
                        .group = group,
                        .thread = thread,
                        .staging = {.memory = memory + S::kStaging + group * S::kStagingBytes,
@@ -422,8 +405,6 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
     if (thread == 0) hopper::arrive(shared + S::kDone);
 #endif
   }
-  // No block ends while another may still load into it or arrive at its barriers.
-  if (job.cluster > 1) hopper::cluster_sync();
 #endif
 }
 

@@ -123,8 +123,7 @@ inline bool encode_weights(CUtensorMap& map, const Job& job, const MatrixJob& ma
 }
 inline bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int8_t* x, std::int64_t x_stride) {
   const WgmmaShapeInfo& shape = kWgmmaShapes[tuning.shape];
-  if (!encode_x(job.x, job.job, x, x_stride, shape.width / tuning.cluster) ||
-      !encode_x(job.x_tail, job.job, x, x_stride, shape.tail / tuning.cluster))
+  if (!encode_x(job.x, job.job, x, x_stride, shape.width) || !encode_x(job.x_tail, job.job, x, x_stride, shape.tail))
     return false;
   for (int i = 0; i < job.job.count; ++i) {
     const MatrixJob& matrix = job.job.matrices[i];
@@ -160,7 +159,6 @@ inline bool wgmma_job(WgmmaJob& job, const Params& p, const std::int8_t* x, std:
   job.job = job_of(p);
   job.x_scales = x_scales;
   job.report = cuda::report_of(launch);
-  job.cluster = tuning.cluster;
   job.tiles = wgmma_tiles(n, p.count, p.m, p.k, tuning, launch.multiprocessors);
   return encode_maps(job, tuning, x, x_stride);
 }
@@ -173,24 +171,16 @@ int wgmma_launch_as(WgmmaJob job, const WgmmaTuning& tuning, const cuda::Launch&
   auto* const kernel = wgmma_kernel<S>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
   if (error != cudaSuccess) return error;
-  cudaLaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (tuning.dependent) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (tuning.cluster > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {static_cast<unsigned>(tuning.cluster), 1, 1};
-  }
+  cudaLaunchAttribute dependent = {};
+  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  dependent.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  const int workers = std::max(1, launch.multiprocessors / tuning.cluster);
-  config.gridDim = static_cast<unsigned>(std::min(job.tiles.items, workers) * tuning.cluster);
+  config.gridDim = static_cast<unsigned>(std::min(job.tiles.items, launch.multiprocessors));
   config.blockDim = kWgmmaThreads;
   config.dynamicSmemBytes = S::kSharedBytes;
   config.stream = static_cast<cudaStream_t>(launch.stream);
-  config.attrs = attributes;
-  config.numAttrs = count;
+  config.attrs = &dependent;
+  config.numAttrs = tuning.dependent ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, job);
 }
 
@@ -203,7 +193,7 @@ inline bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std:
   job.report = cuda::report_of(launch);
   // Each block of a cluster has a step.
   while (2 << job.log_split <= std::min(tuning.split, job.job.column_tiles)) ++job.log_split;
-  if (!encode_x(job.x, job.job, x, x_stride, kSplitWidths[tuning.shape])) return false;
+  if (!encode_x(job.x, job.job, x, x_stride, kSplitShapes[tuning.shape].width)) return false;
   int blocks = 0;
   for (int i = 0; i < job.job.count; ++i) {
     const MatrixJob& matrix = job.job.matrices[i];
