@@ -27,8 +27,9 @@ struct Launch {
   std::uint64_t* status = nullptr;  // device memory; findings go there with atomicMin
   std::uint64_t call = 0;           // shifted into place
   int multiprocessors = 1;
-  int device = 0;  // which is current
+  int device = 0;                  // which is current
   const Tuning* tuning = nullptr;  // what the caller asked for; null: nothing
+  bool dependent = false;          // may begin while the kernel before runs out, where that is an sm_90 or newer
 };
 
 constexpr std::uint64_t finding(std::uint64_t call, Finding kind, std::int64_t index) {

@@ -135,10 +135,20 @@ __device__ std::int64_t this_token() {
   return (static_cast<std::int64_t>(blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.y + threadIdx.y;
 }
 
+// From sm_90 on kernels may start before the one before ends, where they are launched for that: the next one may, and
+// this one waits for the one before.
+__device__ void follow_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Vector i of a thread is the token's vector threadIdx.x + i * blockDim.x.
 template <class E, int kVectors, bool kWhole>
 __global__ void __launch_bounds__(kMaxThreads) quantize_held(const __grid_constant__ Job job) {
   __shared__ Shared shared;
+  follow_previous();
   const std::int64_t token = this_token();
   if (token >= job.m) return;
   const auto* x = static_cast<const typename E::Raw*>(job.x) + token * job.x_stride;
@@ -178,6 +188,7 @@ __global__ void __launch_bounds__(kMaxThreads) quantize_held(const __grid_consta
 template <class E>
 __global__ void __launch_bounds__(kMaxThreads) quantize_long(const __grid_constant__ Job job) {
   __shared__ Shared shared;
+  follow_previous();
   const std::int64_t token = this_token();
   if (token >= job.m) return;
   const auto* x = static_cast<const typename E::Raw*>(job.x) + token * job.x_stride;
@@ -239,15 +250,33 @@ dim3 blocks_of(std::int64_t tokens, int each) {
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(ceil_div(blocks, x)));
 }
 
+// Whether follow_previous() waits in the code that runs here.
+bool follows_previous() {
+  static const bool follows = [] {
+    cudaFuncAttributes attributes = {};
+    return cudaFuncGetAttributes(&attributes, quantize_long<cuda::F32>) == cudaSuccess && attributes.ptxVersion >= 90;
+  }();
+  return follows;
+}
+
+int launch_as(void (*kernel)(Job), dim3 blocks, dim3 threads, const Job& job, const cuda::Launch& launch) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = &attribute;
+  config.numAttrs = launch.dependent && follows_previous() ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, job);
+}
+
 template <class E, int kVectors>
-int launch_held(const Job& job, const Split& split, cudaStream_t stream) {
-  const dim3 threads(split.threads, split.tokens);
-  const dim3 blocks = blocks_of(job.m, split.tokens);
-  if (job.vectors_aligned && job.k % kVector<E> == 0)
-    quantize_held<E, kVectors, true><<<blocks, threads, 0, stream>>>(job);
-  else
-    quantize_held<E, kVectors, false><<<blocks, threads, 0, stream>>>(job);
-  return cudaGetLastError();
+int launch_held(const Job& job, const Split& split, const cuda::Launch& launch) {
+  const bool whole = job.vectors_aligned && job.k % kVector<E> == 0;
+  return launch_as(whole ? quantize_held<E, kVectors, true> : quantize_held<E, kVectors, false>,
+                   blocks_of(job.m, split.tokens), dim3(split.threads, split.tokens), job, launch);
 }
 
 // Whether every token begins on a boundary.
@@ -256,19 +285,18 @@ bool aligned(const void* data, std::int64_t stride_bytes, std::int64_t m, std::i
 }
 
 template <class E>
-int launch_as(Job job, int multiprocessors, cudaStream_t stream) {
+int launch_of(Job job, const cuda::Launch& launch) {
   constexpr int kElements = kVector<E>;
   job.vectors_aligned = aligned(job.x, job.x_stride * static_cast<std::int64_t>(sizeof(typename E::Raw)), job.m, 16) &&
                         aligned(job.q, job.q_stride, job.m, kElements);
-  const Split s = split(job.m, ceil_div(job.k, kElements), multiprocessors);
+  const Split s = split(job.m, ceil_div(job.k, kElements), launch.multiprocessors);
   switch (s.vectors) {
-    case 1: return launch_held<E, 1>(job, s, stream);
-    case 2: return launch_held<E, 2>(job, s, stream);
-    case 4: return launch_held<E, 4>(job, s, stream);
+    case 1: return launch_held<E, 1>(job, s, launch);
+    case 2: return launch_held<E, 2>(job, s, launch);
+    case 4: return launch_held<E, 4>(job, s, launch);
     default: break;
   }
-  quantize_long<E><<<blocks_of(job.m, 1), s.threads, 0, stream>>>(job);
-  return cudaGetLastError();
+  return launch_as(quantize_long<E>, blocks_of(job.m, 1), dim3(s.threads), job, launch);
 }
 
 int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
@@ -284,11 +312,10 @@ int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
                 .vectors_aligned = false,
                 .saturate = p.non_finite == NonFinite::saturate,
                 .report = cuda::report_of(launch)};
-  const auto stream = static_cast<cudaStream_t>(launch.stream);
   switch (p.dtype) {
-    case DType::f16: return launch_as<cuda::F16>(job, launch.multiprocessors, stream);
-    case DType::bf16: return launch_as<cuda::Bf16>(job, launch.multiprocessors, stream);
-    default: return launch_as<cuda::F32>(job, launch.multiprocessors, stream);
+    case DType::f16: return launch_of<cuda::F16>(job, launch);
+    case DType::bf16: return launch_of<cuda::Bf16>(job, launch);
+    default: return launch_of<cuda::F32>(job, launch);
   }
 }
 

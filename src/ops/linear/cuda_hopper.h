@@ -25,16 +25,6 @@ __device__ inline void arrive(unsigned barrier) {
 __device__ inline void arrive_and_expect(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-// At the barrier that lies at the same place in a block of the cluster. It says that something was read, so nothing
-// need be seen there.
-__device__ inline void arrive_at(unsigned barrier, unsigned block) {
-  asm volatile(
-      "{\n\t.reg .b32 there;\n\t"
-      "mapa.shared::cluster.u32 there, %0, %1;\n\t"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}" ::"r"(barrier),
-      "r"(block)
-      : "memory");
-}
 __device__ inline bool phase_ended(unsigned barrier, unsigned parity) {
   unsigned ended;
   asm volatile(
@@ -87,6 +77,21 @@ __device__ inline void cluster_sync() {
       "barrier.cluster.wait.acquire;" ::
           : "memory");
 }
+// In two halves, and nothing that was written need be seen: reads have ended whose values were used.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+// What lies at the same place in a block of the cluster.
+__device__ inline int4 read_from(unsigned address, unsigned block) {
+  int4 v;
+  asm volatile(
+      "{\n\t.reg .b32 there;\n\t"
+      "mapa.shared::cluster.u32 there, %4, %5;\n\t"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [there];\n\t}"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "r"(address), "r"(block)
+      : "memory");
+  return v;
+}
 
 // --- programmatic dependent launch ---
 
@@ -113,15 +118,6 @@ __device__ inline void load_box(unsigned to, const CUtensorMap* map, int x, int 
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
           to),
       "l"(reinterpret_cast<std::uint64_t>(map)), "r"(x), "r"(y), "r"(barrier)
-      : "memory");
-}
-// To the same place in every block of the mask, where it is announced to the barrier at the same place.
-__device__ inline void load_box_to(std::uint16_t blocks, unsigned to, const CUtensorMap* map, int x, int y,
-                                   unsigned barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-      " [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(reinterpret_cast<std::uint64_t>(map)), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
       : "memory");
 }
 __device__ inline void store_box(const CUtensorMap* map, int x, int y, unsigned from) {

@@ -27,14 +27,15 @@ constexpr int kMultiplierRegisters = 232, kLoaderRegisters = 40;
 constexpr int kGroupBarrier = 1, kLeadBarrier = kGroupBarrier + kMultipliers;
 
 // A kernel: the tile, the narrower tile of what is left for a last wave, and where things lie in shared memory.
-template <int kBlocks_, int kWidth_, int kTail_>
+// More buffers let more of a tile's results wait for the copy engine, and leave less to the ring.
+template <int kBlocks_, int kWidth_, int kTail_, int kBuffers_ = 2>
 struct WgmmaShape {
-  static constexpr int kBlocks = kBlocks_, kWidth = kWidth_, kTail = kTail_;
+  static constexpr int kBlocks = kBlocks_, kWidth = kWidth_, kTail = kTail_, kBuffers = kBuffers_;
   static constexpr int kRows = kMultipliers * kBlocks * kGroupRows;
   static constexpr int kXBytes = kWidth * static_cast<int>(TileMma::kColumns);
   static constexpr int kWeightBytes = kRows / 16 * static_cast<int>(TileMma::kBytes);
   static constexpr int kPart = kWidth % 64 == 0 ? 64 : kWidth % 48 == 0 ? 48 : kWidth;  // tokens stored together
-  static constexpr int kPartBytes = kPart * kGroupRows * 2, kStagingBytes = 2 * kPartBytes;
+  static constexpr int kPartBytes = kPart * kGroupRows * 2, kStagingBytes = kBuffers * kPartBytes;
   static constexpr int kTermsBytes = kWidth * static_cast<int>(sizeof(TokenTerms));
   static constexpr int kRowTermsBytes = kBlocks * kGroupRows * static_cast<int>(sizeof(RowTerms));
   static constexpr int kOtherBytes = kMultipliers * (kStagingBytes + kTermsBytes + kRowTermsBytes) + 512;
@@ -48,8 +49,8 @@ struct WgmmaShape {
   static constexpr int kRowTerms = kTerms + kMultipliers * kTermsBytes;
   static constexpr int kBarriers = kRowTerms + kMultipliers * kRowTermsBytes;
   static constexpr int kFull = kBarriers, kEmpty = kFull + 8 * kStages, kResidual = kEmpty + 8 * kStages;
-  static constexpr int kDivides = kResidual + 2 * 8 * kMultipliers;  // the item whose scales want a division
-  static constexpr int kDone = kDivides + 4 * kMultipliers;          // for the watchdog of benches
+  static constexpr int kDivides = kResidual + kBuffers * 8 * kMultipliers;  // the item whose scales want a division
+  static constexpr int kDone = kDivides + 4 * kMultipliers;                 // for the watchdog of benches
   static constexpr int kSharedBytes = kDone + 8;
   static_assert(kWidth % kTail == 0 && kTail % kBoxTokens == 0 && kStages >= 4);
   static_assert(kStaging % 1024 == 0 && kStagingBytes % 1024 == 0 && kTerms % 16 == 0 && kBarriers % 8 == 0);
@@ -99,7 +100,7 @@ struct WgmmaTiles {
 };
 
 struct WgmmaJob {
-  CUtensorMap x, x_tail;  // boxes of 128 columns by the tokens that one block of the cluster loads
+  CUtensorMap x, x_tail;  // boxes of 128 columns by the tokens of a tile
   CUtensorMap weights[Linear::kMaxMatrices];
   CUtensorMap y[Linear::kMaxMatrices];
   CUtensorMap residual[Linear::kMaxMatrices];
@@ -108,7 +109,6 @@ struct WgmmaJob {
   const float* x_scales;
   cuda::Report report;
   bool fast[Linear::kMaxMatrices];  // y and residual have their maps
-  int cluster;                      // blocks that take neighbouring rows and share what they load of x
   int lead;                         // steps; 0: none
 };
 
@@ -118,7 +118,6 @@ template <class S>
 struct WgmmaLoader {
   const WgmmaJob& job;
   unsigned shared;
-  int rank;
   hopper::Ring<S::kStages> ring = {};
 
   [[nodiscard]] __device__ unsigned full() const { return shared + S::kFull + 8 * ring.stage; }
@@ -126,18 +125,12 @@ struct WgmmaLoader {
   __device__ void load_weights(const WgmmaTile& tile, int step) {
     hopper::arrive_and_expect(full(), S::kLoadsX * (tile.tail ? S::kTail : S::kWidth) * 128 + S::kWeightBytes);
     hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, &job.weights[tile.matrix],
-                     step * (TileMma::kBytes / 4), (tile.row + rank * S::kRows) / 16, full());
+                     step * (TileMma::kBytes / 4), tile.row / 16, full());
   }
   __device__ void load_x(const WgmmaTile& tile, int step) {
     if constexpr (!S::kLoadsX) return;
-    const CUtensorMap* map = tile.tail ? &job.x_tail : &job.x;
-    const unsigned to = shared + S::kX + ring.stage * S::kXBytes;
-    if (job.cluster == 1) {
-      hopper::load_box(to, map, step * 128, tile.token, full());
-    } else {
-      const int mine = rank * (tile.tail ? S::kTail : S::kWidth) / 2;
-      hopper::load_box_to(0b11, to + mine * 128, map, step * 128, tile.token + mine, full());
-    }
+    hopper::load_box(shared + S::kX + ring.stage * S::kXBytes, tile.tail ? &job.x_tail : &job.x, step * 128, tile.token,
+                     full());
   }
 
   __device__ void run(int first, int stride) {
@@ -173,9 +166,8 @@ struct WgmmaMultiplier {
   const WgmmaJob& job;
   std::byte* memory;
   unsigned shared;  // its address
-  int rank;
-  int group;   // which warpgroup
-  int thread;  // of it
+  int group;        // which warpgroup
+  int thread;       // of it
   Staging staging;
   hopper::Ring<S::kStages> ring = {};
 
@@ -232,14 +224,9 @@ struct WgmmaMultiplier {
       keep(a);
     }
   }
-  // A warp is through with a stage, for each block that loads into it.
+  // A warp is through with a stage.
   __device__ void release(unsigned stage) const {
-    const unsigned empty = shared + S::kEmpty + 8 * stage, lane = thread % kWarp;
-    if (job.cluster == 1) {
-      if (lane == 0) hopper::arrive(empty);
-    } else if (lane < 2) {
-      hopper::arrive_at(empty, lane);
-    }
+    if (thread % kWarp == 0) hopper::arrive(shared + S::kEmpty + 8 * stage);
   }
 
   // Adds to the sums, which begin as 0.
@@ -295,14 +282,13 @@ struct WgmmaMultiplier {
                          .number = kGroupBarrier + group,
                          .thread = thread,
                          .m = job.job.m,
-                         .row = tile.row + (rank * kMultipliers + group) * S::kBlocks * kGroupRows,
+                         .row = tile.row + group * S::kBlocks * kGroupRows,
                          .token = tile.token};
     const bool residual = store.residual != nullptr && store.row < matrix.n;
-    constexpr bool kSecond = S::kBlocks * (kTokens / kPart) > 1;
+    constexpr int kParts = S::kBlocks * (kTokens / kPart), kEarly = kParts < S::kBuffers ? kParts : S::kBuffers;
     if (residual && thread == 0) {
       hopper::wait_stores_read<0>();
-      load_residual<kTokens, kPart>(store, staging, staging.next, 0);
-      if constexpr (kSecond) load_residual<kTokens, kPart>(store, staging, staging.next ^ 1U, 1);
+      for (int part = 0; part < kEarly; ++part) load_residual<kTokens, kPart>(store, staging, part, part);
     }
     // These come while the products run.
     float scales[kScales];
@@ -314,7 +300,6 @@ struct WgmmaMultiplier {
       if (store.row == 0) check_scale(job.report, scales[i], token);
     }
     if (thread < S::kBlocks * kGroupRows && store.row + thread < matrix.n) row = row_terms(matrix, store.row + thread);
-    if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing
     if (job.lead > 0 && group == 1) hopper::sync_threads(kLeadBarrier, kMultipliers * kGroupThreads);
     int sums[S::kBlocks][kTokens / 2] = {};
     sum<kTokens>(sums);
@@ -326,22 +311,28 @@ struct WgmmaMultiplier {
         if (at < kTokens) terms[at] = token_terms(scales[i]);
         if (at < kTokens && !corrects(scales[i])) *wants_division = item;
       }
+      if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing; not before, where it would wait for loads
       if (thread < S::kBlocks * kGroupRows) rows[thread] = row;
       if (!residual && thread == 0) hopper::wait_stores_read<0>();
       store.sync();
       const bool divides = *wants_division == item;
       if (fast && !divides) {
         if (residual || matrix.squared_relu || matrix.y_dtype != DType::bf16)
-          store_fast<false, S::kBlocks, kTokens, kPart>(store, sums, staging);
+          store_fast<false, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
         else
-          store_fast<true, S::kBlocks, kTokens, kPart>(store, sums, staging);
+          store_fast<true, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
       } else {
         if (residual) {
-          staging.wait_residual(staging.next);
-          if (kSecond && Parts<kTokens, kPart>::row(store, 1) < matrix.n) staging.wait_residual(staging.next ^ 1U);
+          for (int part = 0; part < kEarly; ++part)
+            if (Parts<kTokens, kPart>::row(store, part) < matrix.n) staging.wait_residual(part);
         }
         store_plain<S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
       }
+    } else {  // a use of the sums, or there would be no products
+      int all = 0;
+#pragma unroll
+      for (int i = 0; i < S::kBlocks * kTokens / 2; ++i) all ^= sums[i / (kTokens / 2)][i % (kTokens / 2)];
+      if (all == 1) *wants_division = item;
     }
   }
 
@@ -367,31 +358,28 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
   const unsigned shared = hopper::shared_address(memory);
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
   const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
-  const int rank = job.cluster == 1 ? 0 : static_cast<int>(hopper::cluster_rank());
-  const int first = static_cast<int>(blockIdx.x) / job.cluster, stride = static_cast<int>(gridDim.x) / job.cluster;
+  const int first = static_cast<int>(blockIdx.x), stride = static_cast<int>(gridDim.x);
   if (threadIdx.x == 0) {
 #pragma unroll 1
     for (int i = 0; i < S::kStages; ++i) {
       hopper::barrier_init(shared + S::kFull + 8 * i, 1);
-      hopper::barrier_init(shared + S::kEmpty + 8 * i, job.cluster * kMultipliers * (kGroupThreads / kWarp));
+      hopper::barrier_init(shared + S::kEmpty + 8 * i, kMultipliers * (kGroupThreads / kWarp));
     }
     for (int i = 0; i < kMultipliers; ++i) {
-      hopper::barrier_init(shared + S::kResidual + 16 * i, 1);
-      hopper::barrier_init(shared + S::kResidual + 16 * i + 8, 1);
+      for (int b = 0; b < S::kBuffers; ++b) hopper::barrier_init(shared + S::kResidual + 8 * (i * S::kBuffers + b), 1);
       reinterpret_cast<int*>(memory + S::kDivides)[i] = -1;
     }
     hopper::barrier_init(shared + S::kDone, kMultipliers);
     hopper::barrier_init_done();
   }
   __syncthreads();
-  if (job.cluster > 1) hopper::cluster_sync();
   hopper::launch_dependents();
   if (group == kMultipliers) {
     hopper::give_registers<kLoaderRegisters>();
     if (thread == 0) {
       hopper::prefetch_map(&job.x);
       hopper::prefetch_map(&job.weights[0]);
-      WgmmaLoader<S>{.job = job, .shared = shared, .rank = rank}.run(first, stride);
+      WgmmaLoader<S>{.job = job, .shared = shared}.run(first, stride);
     }
 #ifdef TERN_WATCHDOG  // benches: a fault ends the kernel after some seconds instead of hanging the device
     if (thread == kWarp) {
@@ -407,19 +395,16 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
     WgmmaMultiplier<S>{.job = job,
                        .memory = memory,
                        .shared = shared,
-                       .rank = rank,
                        .group = group,
                        .thread = thread,
                        .staging = {.memory = memory + S::kStaging + group * S::kStagingBytes,
                                    .buffer_bytes = S::kPartBytes,
-                                   .residual_barriers = shared + S::kResidual + 16 * group}}
+                                   .residual_barriers = shared + S::kResidual + 8 * S::kBuffers * group}}
         .run(first, stride);
 #ifdef TERN_WATCHDOG
     if (thread == 0) hopper::arrive(shared + S::kDone);
 #endif
   }
-  // No block ends while another may still load into it or arrive at its barriers.
-  if (job.cluster > 1) hopper::cluster_sync();
 #endif
 }
 

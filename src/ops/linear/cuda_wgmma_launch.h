@@ -1,12 +1,12 @@
-// Launching the prefill kernel: which tiles, in what order, on how many blocks, and the maps of the copy engine. For
-// .cu files only.
+// Launching the prefill kernels: their activations, the maps of the copy engine, and how many blocks. For .cu files
+// only.
 #pragma once
 
 #include <algorithm>
 
 #include "base/checked.h"
 #include "ops/activation_quantize/activation_quantize.h"
-#include "ops/linear/cuda_wgmma.h"
+#include "ops/linear/cuda_wgmma_tuning.h"
 
 namespace tern::activation_quantize {
 extern const Cuda cuda_sm75;
@@ -14,114 +14,6 @@ extern const Cuda cuda_sm75;
 
 namespace tern::linear {
 namespace {
-
-// --- which kernel ---
-
-struct WgmmaShapeInfo {
-  int rows, width, tail;
-};
-// As with_wgmma_shape() instantiates them.
-constexpr WgmmaShapeInfo kWgmmaShapes[] = {{256, 128, 64}, {256, 96, 48}, {256, 80, 80}, {128, 256, 128},
-                                           {128, 128, 64}, {128, 64, 32}, {128, 32, 16}};
-constexpr int kWgmmaShapeCount = sizeof(kWgmmaShapes) / sizeof(kWgmmaShapes[0]);
-
-template <class F>
-int with_wgmma_shape(int shape, F f) {
-  switch (shape) {
-    case 1: return f.template operator()<WgmmaShape<2, 96, 48>>();
-    case 2: return f.template operator()<WgmmaShape<2, 80, 80>>();
-    case 3: return f.template operator()<WgmmaShape<1, 256, 128>>();
-    case 4: return f.template operator()<WgmmaShape<1, 128, 64>>();
-    case 5: return f.template operator()<WgmmaShape<1, 64, 32>>();
-    case 6: return f.template operator()<WgmmaShape<1, 32, 16>>();
-    default: return f.template operator()<WgmmaShape<2, 128, 64>>();
-  }
-}
-
-struct WgmmaTuning {
-  int shape = 0;
-  int cluster = 1;        // 1 or 2 blocks share x
-  int lead = 4;           // steps by which the second warpgroup follows the first; 0: it does not
-  int group = 16;         // token blocks that take the rows together
-  bool tails = true;      // the last wave in narrower tiles, where that is shorter
-  bool dependent = true;  // starts while the kernel before runs out
-};
-
-// What a tile costs, in clocks of an H200; only ratios matter. A product takes 1 clock for 4096 multiplications; a
-// multiprocessor gets about 26 bytes a clock from the L2 cache when all read; a step has some latency of its own.
-constexpr double wgmma_step_clocks(int rows, int width, int cluster) {
-  const double products = rows * width / 32.0 / 0.92, bytes = (width * 128.0 / cluster + rows * 32.0) / 26.0;
-  return std::max({products, bytes, 220.0});
-}
-constexpr double wgmma_tile_clocks(int rows, int width, int cluster, std::int64_t steps) {
-  return static_cast<double>(steps) * wgmma_step_clocks(rows, width, cluster) + 700.0;
-}
-
-// The tiles of matrices of n[] rows for that tuning.
-inline WgmmaTiles wgmma_tiles(const std::int64_t* n, std::size_t count, std::int64_t m, std::int64_t k,
-                              const WgmmaTuning& tuning, int multiprocessors) {
-  const WgmmaShapeInfo& shape = kWgmmaShapes[tuning.shape];
-  WgmmaTiles tiles = {};
-  tiles.matrices = static_cast<int>(count);
-  tiles.rows = shape.rows * tuning.cluster;
-  for (std::size_t i = 0; i < count; ++i) {
-    tiles.first_block[i] = tiles.row_blocks;
-    tiles.row_blocks += static_cast<int>(ceil_div(n[i], tiles.rows));
-  }
-  tiles.width = shape.width;
-  tiles.tail = shape.tail;
-  tiles.cuts = shape.width / shape.tail;
-  tiles.token_blocks = static_cast<int>(ceil_div(m, shape.width));
-  tiles.group = std::clamp(tuning.group, 1, tiles.token_blocks);
-  const int all = tiles.row_blocks * tiles.token_blocks, workers = std::max(1, multiprocessors / tuning.cluster);
-  tiles.whole = all;
-  if (tuning.tails && tiles.cuts > 1) {
-    const int left = all % workers;
-    const auto clocks = [&](int width) {
-      return wgmma_tile_clocks(shape.rows, width, tuning.cluster, ceil_div(k, TileMma::kColumns));
-    };
-    if (left > 0 &&
-        static_cast<double>(ceil_div(left * tiles.cuts, workers)) * clocks(shape.tail) < clocks(shape.width))
-      tiles.whole = all - left;
-  }
-  tiles.items = tiles.whole + (all - tiles.whole) * tiles.cuts;
-  return tiles;
-}
-
-// All of it: whole waves, the last one, and the epilogue that nothing hides.
-inline double wgmma_clocks(const WgmmaTiles& tiles, const WgmmaTuning& tuning, std::int64_t k, int multiprocessors) {
-  const WgmmaShapeInfo& shape = kWgmmaShapes[tuning.shape];
-  const std::int64_t workers = std::max(1, multiprocessors / tuning.cluster), steps = ceil_div(k, TileMma::kColumns);
-  const bool cut = tiles.whole != tiles.items;
-  return static_cast<double>(ceil_div(tiles.whole, workers)) *
-             wgmma_tile_clocks(shape.rows, shape.width, tuning.cluster, steps) +
-         static_cast<double>(ceil_div(tiles.items - tiles.whole, workers)) *
-             wgmma_tile_clocks(shape.rows, shape.tail, tuning.cluster, steps) +
-         shape.rows * (cut ? shape.tail : shape.width) * 0.06;
-}
-
-// The kernel that should be the fastest.
-inline WgmmaTuning wgmma_tuning(const std::int64_t* n, std::size_t count, std::int64_t m, std::int64_t k,
-                                int multiprocessors) {
-  WgmmaTuning best;
-  double least = 0;
-  for (int shape = 0; shape < kWgmmaShapeCount; ++shape) {
-    WgmmaTuning tuning;
-    tuning.shape = shape;
-    const double clocks =
-        wgmma_clocks(wgmma_tiles(n, count, m, k, tuning, multiprocessors), tuning, k, multiprocessors);
-    if (shape == 0 || clocks < least) {
-      least = clocks;
-      best = tuning;
-    }
-  }
-  return best;
-}
-inline WgmmaTuning wgmma_tuning(const Params& p, int multiprocessors) {
-  std::int64_t n[Linear::kMaxMatrices];
-  for (std::size_t i = 0; i < p.count; ++i) n[i] = p.matrices[i].spec.n;
-  return wgmma_tuning(n, p.count, p.m, p.k, multiprocessors);
-}
 
 // --- activations ---
 
@@ -208,31 +100,34 @@ inline std::int64_t map_stride(std::int64_t stride_bytes, std::int64_t rows) {
 
 // --- launches ---
 
+inline bool encode_x(CUtensorMap& map, const Job& job, const std::int8_t* x, std::int64_t x_stride, int tokens) {
+  return encode_map(map, {.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                          .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                          .data = x,
+                          .columns = job.k,
+                          .rows = job.m,
+                          .stride_bytes = map_stride(x_stride, job.m),
+                          .box_columns = TileMma::kColumns,
+                          .box_rows = tokens});
+}
+// A row of tiles is one row of 4-byte words.
+inline bool encode_weights(CUtensorMap& map, const Job& job, const MatrixJob& matrix, int rows) {
+  return encode_map(map, {.type = CU_TENSOR_MAP_DATA_TYPE_UINT32,
+                          .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
+                          .data = matrix.tiles,
+                          .columns = job.column_tiles * (TileMma::kBytes / 4),
+                          .rows = ceil_div(matrix.n, TileMma::kRows),
+                          .stride_bytes = job.column_tiles * TileMma::kBytes,
+                          .box_columns = TileMma::kBytes / 4,
+                          .box_rows = rows / static_cast<int>(TileMma::kRows)});
+}
 inline bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int8_t* x, std::int64_t x_stride) {
   const WgmmaShapeInfo& shape = kWgmmaShapes[tuning.shape];
-  MapJob of_x = {.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                 .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
-                 .data = x,
-                 .columns = job.job.k,
-                 .rows = job.job.m,
-                 .stride_bytes = map_stride(x_stride, job.job.m),
-                 .box_columns = TileMma::kColumns,
-                 .box_rows = shape.width / tuning.cluster};
-  if (!encode_map(job.x, of_x)) return false;
-  of_x.box_rows = shape.tail / tuning.cluster;
-  if (!encode_map(job.x_tail, of_x)) return false;
+  if (!encode_x(job.x, job.job, x, x_stride, shape.width) || !encode_x(job.x_tail, job.job, x, x_stride, shape.tail))
+    return false;
   for (int i = 0; i < job.job.count; ++i) {
     const MatrixJob& matrix = job.job.matrices[i];
-    // A row of tiles is one row of 4-byte words.
-    if (!encode_map(job.weights[i], {.type = CU_TENSOR_MAP_DATA_TYPE_UINT32,
-                                     .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
-                                     .data = matrix.tiles,
-                                     .columns = job.job.column_tiles * (TileMma::kBytes / 4),
-                                     .rows = ceil_div(matrix.n, TileMma::kRows),
-                                     .stride_bytes = job.job.column_tiles * TileMma::kBytes,
-                                     .box_columns = TileMma::kBytes / 4,
-                                     .box_rows = shape.rows / static_cast<int>(TileMma::kRows)}))
-      return false;
+    if (!encode_weights(job.weights[i], job.job, matrix, shape.rows)) return false;
     const bool has_residual = matrix.residual != nullptr;
     // The copy engine stores whole pieces of 16 bytes: a row that ends within one would write behind its end.
     job.fast[i] = (matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16) && job.x_scales != nullptr &&
@@ -264,7 +159,6 @@ inline bool wgmma_job(WgmmaJob& job, const Params& p, const std::int8_t* x, std:
   job.job = job_of(p);
   job.x_scales = x_scales;
   job.report = cuda::report_of(launch);
-  job.cluster = tuning.cluster;
   job.tiles = wgmma_tiles(n, p.count, p.m, p.k, tuning, launch.multiprocessors);
   return encode_maps(job, tuning, x, x_stride);
 }
@@ -277,20 +171,68 @@ int wgmma_launch_as(WgmmaJob job, const WgmmaTuning& tuning, const cuda::Launch&
   auto* const kernel = wgmma_kernel<S>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
   if (error != cudaSuccess) return error;
+  cudaLaunchAttribute dependent = {};
+  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  dependent.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = static_cast<unsigned>(std::min(job.tiles.items, launch.multiprocessors));
+  config.blockDim = kWgmmaThreads;
+  config.dynamicSmemBytes = S::kSharedBytes;
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = &dependent;
+  config.numAttrs = tuning.dependent ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, job);
+}
+
+// --- launches of the kernel whose blocks share tiles ---
+
+inline bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std::int64_t x_stride,
+                      const float* x_scales, const WgmmaTuning& tuning, const cuda::Launch& launch) {
+  job.job = job_of(p);
+  job.x_scales = x_scales;
+  job.report = cuda::report_of(launch);
+  // Each block of a cluster has a step.
+  while (2 << job.log_split <= std::min(tuning.split, job.job.column_tiles)) ++job.log_split;
+  if (!encode_x(job.x, job.job, x, x_stride, kSplitShapes[tuning.shape].width)) return false;
+  int blocks = 0;
+  for (int i = 0; i < job.job.count; ++i) {
+    const MatrixJob& matrix = job.job.matrices[i];
+    job.first_block[i] = blocks;
+    blocks += static_cast<int>(ceil_div(matrix.n, kSplitRows));
+    if (!encode_weights(job.weights[i], job.job, matrix, kSplitRows)) return false;
+    const int bytes = matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16 ? 8 : 16;  // of four
+    const auto aligned = [bytes](const void* data, std::int64_t stride) {
+      return reinterpret_cast<std::uintptr_t>(data) % bytes == 0 && stride % 4 == 0;
+    };
+    job.quads[i] = aligned(matrix.y, matrix.y_stride) &&
+                   (matrix.residual == nullptr || aligned(matrix.residual, matrix.residual_stride));
+  }
+  job.row_blocks = blocks;
+  return true;
+}
+
+template <class S>
+int split_launch_as(const SplitJob& job, const WgmmaTuning& tuning, const cuda::Launch& launch) {
+  auto* const kernel = wgmma_split_kernel<S>;
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
+  if (error == cudaSuccess)  // so that two blocks fit
+    error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+  if (error != cudaSuccess) return error;
   cudaLaunchAttribute attributes[2] = {};
   unsigned count = 0;
   if (tuning.dependent) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
-  if (tuning.cluster > 1) {
+  if (job.log_split > 0) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {static_cast<unsigned>(tuning.cluster), 1, 1};
+    attributes[count++].val.clusterDim = {1U << job.log_split, 1, 1};
   }
   cudaLaunchConfig_t config = {};
-  const int workers = std::max(1, launch.multiprocessors / tuning.cluster);
-  config.gridDim = static_cast<unsigned>(std::min(job.tiles.items, workers) * tuning.cluster);
-  config.blockDim = kWgmmaThreads;
+  config.gridDim = {static_cast<unsigned>(job.row_blocks) << job.log_split,
+                    static_cast<unsigned>(ceil_div(job.job.m, S::kWidth)), 1};
+  config.blockDim = kSplitThreads;
   config.dynamicSmemBytes = S::kSharedBytes;
   config.stream = static_cast<cudaStream_t>(launch.stream);
   config.attrs = attributes;
@@ -307,6 +249,8 @@ inline int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launc
   auto* const own_scales = reinterpret_cast<float*>(workspace + places.scales);
   const auto* x = static_cast<const std::int8_t*>(p.x);
   if (p.x_dtype != DType::i8) {
+    cuda::Launch quantizing = launch;
+    quantizing.dependent = tuning.dependent;
     const int error = activation_quantize::cuda_sm75.launch(
         {.problem = {.m = p.m, .k = p.k, .dtype = p.x_dtype, .non_finite = p.non_finite},
          .x = p.x,
@@ -315,7 +259,7 @@ inline int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launc
          .q_stride = places.stride,
          .scales = own_scales,
          .sums = reinterpret_cast<std::int32_t*>(workspace + places.sums)},
-        nullptr, launch);
+        nullptr, quantizing);
     if (error != cudaSuccess) return error;
   } else if (!as_it_is) {
     const std::int64_t threads = p.m * ceil_div(p.k, 4);
@@ -323,10 +267,16 @@ inline int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launc
         x, p.x_stride, reinterpret_cast<unsigned*>(workspace), places.stride / 4, p.m, p.k);
     if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
   }
+  const std::int64_t x_stride = as_it_is ? p.x_stride : places.stride;
+  const float* const x_scales = p.x_dtype == DType::i8 ? p.x_scales : own_scales;
+  if (!as_it_is) x = own;
+  if (tuning.split > 0) {
+    SplitJob job = {};
+    if (!split_job(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
+    return with_split_shape(tuning.shape, [&]<class S>() { return split_launch_as<S>(job, tuning, launch); });
+  }
   WgmmaJob job = {};
-  if (!wgmma_job(job, p, as_it_is ? x : own, as_it_is ? p.x_stride : places.stride,
-                 p.x_dtype == DType::i8 ? p.x_scales : own_scales, tuning, launch))
-    return cudaErrorNotSupported;
+  if (!wgmma_job(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
   return with_wgmma_shape(tuning.shape, [&]<class S>() { return wgmma_launch_as<S>(job, tuning, launch); });
 }
 

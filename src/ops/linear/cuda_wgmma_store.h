@@ -60,12 +60,12 @@ __device__ inline unsigned pack_f16(float low, float high) {
   return both;
 }
 
-// The staging area of a warpgroup: two buffers taken in turn, so that one is filled while the other is being stored.
+// The staging area of a warpgroup: buffers taken in turn, so that one is filled while others are being stored. A tile
+// begins with the first.
 struct Staging {
   std::byte* memory;
   int buffer_bytes;
   unsigned residual_barriers;  // one for each buffer
-  unsigned next = 0;           // buffer
   unsigned parities = 0;       // of the barriers, a bit each
 
   [[nodiscard]] __device__ unsigned address(unsigned buffer) const {
@@ -160,8 +160,8 @@ __device__ void stage_box(const StoreJob& job, const RowTerms (&rows)[2], const 
   hopper::store_transposed(address, packed);
 }
 
-// On entry the terms are there, the next buffer is free, and the residuals of the first two parts are on their way.
-template <bool kBare, int kBlocks, int kTokens, int kPart>
+// On entry the terms are there, the buffers are free, and the residuals of the parts that they hold are on their way.
+template <bool kBare, int kBlocks, int kTokens, int kPart, int kBuffers>
 __device__ void store_fast(const StoreJob& job, const int (&sums)[kBlocks][kTokens / 2], Staging& staging) {
   using P = Parts<kTokens, kPart>;
   constexpr int kParts = kBlocks * P::kPerBlock;
@@ -170,9 +170,9 @@ __device__ void store_fast(const StoreJob& job, const int (&sums)[kBlocks][kToke
   for (int part = 0; part < kParts; ++part) {
     const int row = P::row(job, part), token = P::token(job, part);
     if (row >= job.matrix.n) break;
-    const unsigned buffer = staging.next, to = staging.address(buffer);
-    if (part > 0) {
-      if (job.thread == 0) hopper::wait_stores_read<1>();  // the buffer's own are older
+    const unsigned buffer = part % kBuffers, to = staging.address(buffer);
+    if (part >= kBuffers) {
+      if (job.thread == 0) hopper::wait_stores_read<kBuffers - 1>();  // the buffer's own are older
       job.sync();
     }
     if (!kBare && job.residual != nullptr) staging.wait_residual(buffer);
@@ -191,12 +191,11 @@ __device__ void store_fast(const StoreJob& job, const int (&sums)[kBlocks][kToke
       for (int i = 0; i < kPart / kBoxTokens && token + i * kBoxTokens < job.m; ++i)
         hopper::store_box(job.y, row, token + i * kBoxTokens, to + i * kBoxBytes);
       hopper::store_group();
-      if (!kBare && job.residual != nullptr && part + 2 < kParts) {
+      if (!kBare && job.residual != nullptr && part + kBuffers < kParts) {
         hopper::wait_stores_read<0>();
-        load_residual<kTokens, kPart>(job, staging, buffer, part + 2);
+        load_residual<kTokens, kPart>(job, staging, buffer, part + kBuffers);
       }
     }
-    staging.next ^= 1U;
   }
 }
 
