@@ -35,10 +35,11 @@ bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tu
     return true;
   }
   const WgmmaTuning many = many_tokens(p, launch);
-  tuning = {.threads = kWgmmaThreads,
-            .grid = GridStrategy::occupancy,  // blocks stay, each with several tiles
-            .split = 1,
-            .dependent_launch = many.dependent};
+  tuning = {
+      .threads = many.split > 0 ? kSplitThreads : kWgmmaThreads,
+      .grid = many.split > 0 ? GridStrategy::fixed : GridStrategy::occupancy,  // blocks stay, each for several tiles
+      .split = std::max(many.split, 1),
+      .dependent_launch = many.dependent};
   return true;
 }
 

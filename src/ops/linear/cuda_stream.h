@@ -18,11 +18,14 @@ struct StreamTuning {
   bool dependent = true;  // programmatic dependent launch
 };
 
-constexpr int kSumsBytes = 32 * 1024;  // of a block, at most
-constexpr std::int64_t kManyTiles = 150;
+constexpr int kSumsBytes = 32 * 1024;     // of a block, at most
+constexpr std::int64_t kManyTiles = 120;  // of a block: from here on 16 warps are faster than 12
 
-// Clocks from the start of a block until the kernel before has its tokens, so many bytes: measured.
-constexpr std::int64_t stream_pause(std::int64_t bytes) { return std::min<std::int64_t>(750 + bytes / 8, 2000); }
+// Clocks from the start of a block until the kernel before has its tokens, so many bytes if they are as many as this
+// one's: measured. A ring that is filled again keeps memory busy all the time, there it matters less.
+constexpr std::int64_t stream_pause(std::int64_t bytes, bool all_at_once) {
+  return all_at_once ? std::min<std::int64_t>(750 + bytes / 8, 3000) : 1000;
+}
 
 struct StreamCut {
   StreamJob stream;
@@ -52,7 +55,6 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
     stream.share[longer] = static_cast<std::int32_t>(tiles / cut.warps);
     stream.longer_shares[longer] = static_cast<std::int32_t>(tiles % cut.warps);
   }
-  stream.pause = static_cast<std::int32_t>(tuning.dependent ? stream_pause(columns * TileMma::kColumns) : 0);
 
   // Rows and tokens lie in different banks.
   stream.token_pitch = static_cast<std::int32_t>(columns * TileMma::kColumns + kChunk);
@@ -68,6 +70,8 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
   const std::int64_t slots = std::min(room / slot_tiles, ceil_div(share, slot_tiles));
   stream.slots = static_cast<std::int32_t>(slots);
   stream.slot_tiles = static_cast<std::int32_t>(slot_tiles);
+  if (tuning.dependent)
+    stream.pause = static_cast<std::int32_t>(stream_pause(m * columns * TileMma::kColumns, slots == 1));
   stream.token_barrier_at = static_cast<std::int32_t>(8 * slots * cut.warps);
   stream.maxima_at = stream.token_barrier_at + 8;
   stream.sums_at = up(stream.maxima_at + 4 * kStreamWarps);
