@@ -152,9 +152,10 @@ void print_models(const lab::BenchReport& report) {
       for (const auto& rows : r.problem["n"]) n.push_back(rows.dump());
       shape = fmt::format("{} x {}", fmt::join(n, "+"), r.problem["cols"].dump());
     }
-    problems.add({shape, r.problem["dtype"].get<std::string>(), fmt::format("{}", r.threads), human_seconds(r.median_us / 1e6),
-                  fmt::format("{:.2f}", rate(r)), fmt::format("{:.2f}", r.limit.value),
-                  fmt::format("{:.1f} %", 100 * r.limit.share), bar(r.limit.share)});
+    problems.add({shape, r.problem["dtype"].get<std::string>(), fmt::format("{}", r.threads),
+                  human_seconds(r.median_us / 1e6), fmt::format("{:.2f}", rate(r)),
+                  fmt::format("{:.2f}", r.limit.value), fmt::format("{:.1f} %", 100 * r.limit.share),
+                  bar(r.limit.share)});
   }
   fmt::print("{}\n", problems.str());
   Table models({"X", "THREADS", "MODEL", "TOKENS/s", "FLOOR", "SHARE", "LOWEST"});
@@ -165,7 +166,8 @@ void print_models(const lab::BenchReport& report) {
                 fmt::format("{:.1f} %", 100 * m.share), fmt::format("{:.1f} %", 100 * m.lowest_share)});
   fmt::print("{}\n", models.str());
   const std::string remarks = fmt::format(
-      "MODEL is {}. FLOOR is what this machine's {} allows, measured in turns with each problem; SHARE compares the two, "
+      "MODEL is {}. FLOOR is what this machine's {} allows, measured in turns with each problem; SHARE compares the "
+      "two, "
       "LOWEST is the worst problem's.",
       report.machine.id.kind == DeviceKind::cuda ? "all of them as one graph, each after its predecessor"
                                                  : "the sum of the medians, each as often as the model has it",
@@ -248,9 +250,11 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("--dtype", arguments->dtype, "Of the float side (f32; f16, bf16, f64); of linear's x (i8)")
       ->type_name("NAME");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
-  command->add_option("--y", arguments->y, "Of linear: the type of its results (f32; f16, bf16, i32)")->type_name("NAME");
+  command->add_option("--y", arguments->y, "Of linear: the type of its results (f32; f16, bf16, i32)")
+      ->type_name("NAME");
   command->add_option("--model", arguments->model, "All linear layers of a model: bitnet-2b")->type_name("NAME");
-  command->add_flag("--baselines", arguments->baselines, "OpenBLAS and oneDNN, or cuBLAS, beside linear, where installed");
+  command->add_flag("--baselines", arguments->baselines,
+                    "OpenBLAS and oneDNN, or cuBLAS, beside linear, where installed");
   command->add_option("--threads", arguments->threads, "Thread counts, as in 1,2; otherwise all this process may use")
       ->type_name("LIST");
   auto* kernel = command->add_option("--kernel", arguments->kernel, "This kernel; otherwise the one selection picks");

@@ -46,9 +46,9 @@ class PackedWeights {
   static TERN_API Result<std::size_t> packed_bytes(const Context&, std::int64_t n, std::int64_t k,
                                                    const Granularity& granularity, Format format = Format::i2);
 
-  // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)]. A CPU keeps b3 as it is, a fifth less memory;
-  // a GPU reads two bits a weight either way. Scales as ternary_quantize writes them. A code that is no trit is an
-  // invalid_quantized_value with its index. Memory is the context's, or the caller's on the same device (64-byte
+  // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)]. A CPU keeps b3 as it is, a fifth less
+  // memory; a GPU reads two bits a weight either way. Scales as ternary_quantize writes them. A code that is no trit is
+  // an invalid_quantized_value with its index. Memory is the context's, or the caller's on the same device (64-byte
   // aligned, 256 on a GPU, which must outlive every copy of the handle). On a GPU codes and scales may lie on the host,
   // from where they go in pieces, or on the GPU; the call waits until the weights are there.
   static TERN_API Result<PackedWeights> pack(const Context&, const QuantizedTensor&, std::span<std::byte> memory = {});

@@ -28,8 +28,9 @@ class LinearOnGpu : public ::testing::Test {
     Tensor x = *Tensor::allocate(host_memory(), dtype, {m, k});
     for (std::int64_t i = 0; i < m * k; ++i) {
       const float v = random.gaussian();
-      const auto half = static_cast<std::uint16_t>(dtype == DType::bf16 ? __builtin_bit_cast(std::uint32_t, v) >> 16
-                                                                        : 0x2E00 + random.below(0x1000) + (i % 2 << 15));
+      const auto half =
+          static_cast<std::uint16_t>(dtype == DType::bf16 ? __builtin_bit_cast(std::uint32_t, v) >> 16
+                                                          : 0x2E00 + random.below(0x1000) + (i % 2 << 15));
       if (dtype == DType::f32)
         x.as<float>()[static_cast<std::size_t>(i)] = v;
       else
@@ -84,7 +85,8 @@ TEST_F(LinearOnGpu, WeightsComeFromTheHostOrTheGpuInAnySize) {
         std::vector<std::uint8_t> tiles(static_cast<std::size_t>(tile.bytes()));
         const Shape shape{tile.bytes()};
         ASSERT_TRUE(gpu_->copy({tiles.data(), DType::u8, shape},
-                               ConstTensorView(packed.state()->codes, DType::u8, shape, gpu_->device().id), gpu_->stream())
+                               ConstTensorView(packed.state()->codes, DType::u8, shape, gpu_->device().id),
+                               gpu_->stream())
                         .ok());
         ASSERT_TRUE(gpu_->synchronize().ok());
         for (std::int64_t row = 0; row < tile.row_tiles * 16; ++row)

@@ -35,9 +35,9 @@ class Packer {
   }
   // Codes that lie on the host.
   Status tile_in_pieces() {
-    const std::int64_t rows =
-        std::clamp<std::int64_t>(kPieceBytes / std::max<std::int64_t>(line_, 1), TileMma::kRows, std::max(w_.n, TileMma::kRows)) /
-        TileMma::kRows * TileMma::kRows;
+    const std::int64_t rows = std::clamp<std::int64_t>(kPieceBytes / std::max<std::int64_t>(line_, 1), TileMma::kRows,
+                                                       std::max(w_.n, TileMma::kRows)) /
+                              TileMma::kRows * TileMma::kRows;
     TERN_ASSIGN(pinned, pinned_memory());
     for (int i = 0; i < std::min<std::int64_t>(kSlots, ceil_div(w_.n, rows)); ++i) {
       TERN_ASSIGN(stage, Tensor::allocate(pinned, DType::u8, {rows * line_}, "pinned codes"));
@@ -96,7 +96,8 @@ Result<Tensor> to_host(const Context& context, const void* data, std::int64_t ro
 
 Result<PackedWeights::State> pack_on_gpu(const Context& context, const CanonicalWeights& given, WeightPlaces places,
                                          std::span<std::byte> memory) {
-  const std::int64_t line = row_bytes(given.format, given.k), ranges = make_ranges(given.n, given.k, given.granularity).total;
+  const std::int64_t line = row_bytes(given.format, given.k),
+                     ranges = make_ranges(given.n, given.k, given.granularity).total;
   const TileMma tile = TileMma::of(given.n, given.k);
   const PackedScales packed_scales = PackedScales::of(given.n, given.k, given.granularity);
   auto* codes = reinterpret_cast<std::uint8_t*>(memory.data());

@@ -36,7 +36,8 @@ struct Codes {
 };
 
 // Microsoft's order said once more, element by element: 16 x 32 tiles along k, then n; inside them runs of 16 columns,
-// eight rows below each other, first the left half of the upper eight rows; element e of a run at bit 8 (e % 4) + 2 (e / 4).
+// eight rows below each other, first the left half of the upper eight rows; element e of a run at bit 8 (e % 4) + 2 (e
+// / 4).
 std::vector<std::uint8_t> ms_gpu_bytes(const std::vector<std::int8_t>& trits, std::int64_t n, std::int64_t k) {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(n * k / 4));
   std::size_t run = 0;
@@ -47,13 +48,15 @@ std::vector<std::uint8_t> ms_gpu_bytes(const std::vector<std::int8_t>& trits, st
           for (std::int64_t row = 0; row < 8; ++row, ++run)
             for (std::int64_t e = 0; e < 16; ++e) {
               const auto at = static_cast<std::size_t>((row0 + down + row) * k + column0 + right + e);
-              bytes[4 * run + static_cast<std::size_t>(e % 4)] |= static_cast<std::uint8_t>((trits[at] + 2) << (e / 4 * 2));
+              bytes[4 * run + static_cast<std::size_t>(e % 4)] |=
+                  static_cast<std::uint8_t>((trits[at] + 2) << (e / 4 * 2));
             }
   return bytes;
 }
 
 TEST(Layouts, MicrosoftsGpuBytesThereAndBack) {
-  for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{16, 32}, {48, 96}, {2560, 64}, {32, 6912}, {0, 32}, {16, 0}}) {
+  for (const auto& [n, k] :
+       {std::pair<std::int64_t, std::int64_t>{16, 32}, {48, 96}, {2560, 64}, {32, 6912}, {0, 32}, {16, 0}}) {
     const auto trits = random_trits(n * k);
     const auto want = ms_gpu_bytes(trits, n, k);
     Codes codes(n, k, 3), back(n, k, 5);

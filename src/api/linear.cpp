@@ -1,10 +1,10 @@
 // PackedWeights and BitLinear: check, allocate, pack, plan, run.
 #include "tern/linear.h"
 
+#include "api/gpu_pack.h"
 #include "base/errors.h"
 #include "format/format.h"
 #include "memory/workspace.h"
-#include "api/gpu_pack.h"
 #include "ops/linear/packed_weights.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
@@ -121,8 +121,7 @@ Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights,
   std::shared_ptr<const Tensor> bias;
   if (!options.bias.empty()) {
     TERN_ASSIGN(own, Tensor::allocate(context.memory(), DType::f32, {weights.n()}, "bias"));
-    TERN_RETURN_IF_ERROR(
-        context.copy(own.view(), {options.bias.data(), DType::f32, {weights.n()}}, context.stream()));
+    TERN_RETURN_IF_ERROR(context.copy(own.view(), {options.bias.data(), DType::f32, {weights.n()}}, context.stream()));
     TERN_RETURN_IF_ERROR(context.stream().synchronize());
     bias = std::make_shared<const Tensor>(std::move(own));
   }

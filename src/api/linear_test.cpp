@@ -268,8 +268,8 @@ TEST(W2a8Gemv, GivesTheBareSumsOfOneToken) {
       std::vector<std::int32_t> out(21, 7), want(21);
       for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::int8_t>(i * 37);
       for (std::size_t i = 0; i < out.size() * a.size(); ++i) want[i / 130] += a[i % 130] * w.trits[i];
-      const Status status = w2a8_gemv(open(), *packed, {a.data(), DType::i8, {130}},
-                                      TensorView(out.data(), DType::i32, {21}), 21, 130);
+      const Status status =
+          w2a8_gemv(open(), *packed, {a.data(), DType::i8, {130}}, TensorView(out.data(), DType::i32, {21}), 21, 130);
       ASSERT_TRUE(status.ok()) << message(status);
       EXPECT_EQ(out, want);
     }
@@ -283,8 +283,8 @@ TEST(W2a8Gemv, RefusesWhatDoesNotFit) {
   std::vector<std::int32_t> out(21);
   const ConstTensorView from(a.data(), DType::i8, {130});
   const TensorView to(out.data(), DType::i32, {21});
-  const auto says = [&](std::string_view part, const PackedWeights& weights, const ConstTensorView& x, const TensorView& y,
-                        std::int64_t m, int stream = 0) {
+  const auto says = [&](std::string_view part, const PackedWeights& weights, const ConstTensorView& x,
+                        const TensorView& y, std::int64_t m, int stream = 0) {
     const std::string text = message(w2a8_gemv(open(), weights, x, y, m, 130, stream));
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };

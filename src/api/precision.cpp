@@ -19,10 +19,8 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "precision";
-constexpr WordTable<Precision, 4> kPrecisions = {{{Precision::automatic, "auto"},
-                                                  {Precision::f32, "f32"},
-                                                  {Precision::f16, "f16"},
-                                                  {Precision::bf16, "bf16"}}};
+constexpr WordTable<Precision, 4> kPrecisions = {
+    {{Precision::automatic, "auto"}, {Precision::f32, "f32"}, {Precision::f16, "f16"}, {Precision::bf16, "bf16"}}};
 
 // Tokens of the host in another float type, on the context's device.
 Result<Tensor> rounded(const Context& context, const ConstTensorView& x, const RowView& rows, DType dtype) {
@@ -101,17 +99,16 @@ Result<PrecisionReport> report_of(const Context& context, const Case& of, const 
   PrecisionReport report;
   TERN_ASSIGN(choice, resolve_precision(context, precision));
   report.choice = choice;
-  TERN_ASSIGN(layer, BitLinear::make(context, of.weights,
-                                     {.m_max = of.rows.rows,
-                                      .x_dtype = choice.used,
-                                      .y_dtype = choice.used,
-                                      .math = LinearMath::w2_float}));
+  TERN_ASSIGN(
+      layer,
+      BitLinear::make(
+          context, of.weights,
+          {.m_max = of.rows.rows, .x_dtype = choice.used, .y_dtype = choice.used, .math = LinearMath::w2_float}));
   report.kernel = layer.plan().id().kernel;
   TERN_ASSIGN(tokens, rounded(context, x, of.rows, choice.used));
   TERN_ASSIGN(y, Tensor::allocate(context.memory(), choice.used, {of.rows.rows, of.weights.n()}, "precision"));
   TERN_ASSIGN(workspace, allocate_workspace(context, layer.plan()));
-  TERN_ASSIGN(time,
-              microseconds(context, layer, std::as_const(tokens).view(), y.view(), workspace.as<std::byte>()));
+  TERN_ASSIGN(time, microseconds(context, layer, std::as_const(tokens).view(), y.view(), workspace.as<std::byte>()));
   report.microseconds = time;
   TERN_ASSIGN(host, Context::open(DeviceId{}));
   TERN_ASSIGN(back, y.to(host));

@@ -1,14 +1,14 @@
-// The order in which GPU kernels read ternary weights: tiles of 16 rows by 128 columns, each the operands of four matrix
-// instructions (m16n8k32, or a warp's share of m64nNk32), so that a lane reads its part of a tile with one 16-byte load
-// and gets each register of an operand with a shift and a mask.
+// The order in which GPU kernels read ternary weights: tiles of 16 rows by 128 columns, each the operands of four
+// matrix instructions (m16n8k32, or a warp's share of m64nNk32), so that a lane reads its part of a tile with one
+// 16-byte load and gets each register of an operand with a shift and a mask.
 //
 //     lane 4g + t of a warp, word i, byte b     7 6 | 5 4 | 3 2 | 1 0
 //     trit (two's complement) of step              3     2     1     0
 //         row    16 * row tile + g + 8 * (i % 2)
 //         column 128 * column tile + 32 * step + 16 * (i / 2) + 4t + b
 //
-// word << (6 - 2 * step) & 0xC0C0C0C0 is register i of that step, each byte 64 times its trit. The tiles of sixteen rows
-// lie one behind the other along k. Rows and columns are padded to whole tiles with zeros.
+// word << (6 - 2 * step) & 0xC0C0C0C0 is register i of that step, each byte 64 times its trit. The tiles of sixteen
+// rows lie one behind the other along k. Rows and columns are padded to whole tiles with zeros.
 #pragma once
 
 #include <cstdint>

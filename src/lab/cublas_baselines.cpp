@@ -98,8 +98,8 @@ Result<Run> product(const Kind& kind, const BenchRequest& request, const Context
   made->weights = std::move(weights);
   TERN_ASSIGN(w, random_bytes(kind, part[0]));
   for (std::int64_t copy = 0; copy < made->weights.copies(); ++copy)
-    TERN_RETURN_IF_ERROR(
-        context.copy({made->weights.part(0, copy), DType::u8, w.shape(), context.device().id}, w.view(), context.stream()));
+    TERN_RETURN_IF_ERROR(context.copy({made->weights.part(0, copy), DType::u8, w.shape(), context.device().id},
+                                      w.view(), context.stream()));
   TERN_ASSIGN(x_host, random_bytes(kind, static_cast<std::size_t>(p.m_max * p.k) * kind.bytes));
   TERN_ASSIGN(x, x_host.to(context));
   TERN_ASSIGN(y, context.allocate(DType::u8, {p.m_max * n * static_cast<std::int64_t>(kind.y_bytes)}, "baseline"));
@@ -108,8 +108,7 @@ Result<Run> product(const Kind& kind, const BenchRequest& request, const Context
   made->y = std::move(y);
   made->workspace = std::move(workspace);
   TERN_RETURN_IF_ERROR(context.stream().synchronize());
-  if (library.create(&made->handle) != 0 ||
-      library.set_stream(made->handle, context.stream().cuda_stream()) != 0 ||
+  if (library.create(&made->handle) != 0 || library.set_stream(made->handle, context.stream().cuda_stream()) != 0 ||
       library.set_workspace(made->handle, made->workspace.data(), made->workspace.bytes()) != 0)
     return error(Code::unsupported, "bench", "cublasCreate failed");
   const int m = static_cast<int>(p.m_max), rows = static_cast<int>(n), k = static_cast<int>(p.k);
@@ -118,11 +117,10 @@ Result<Run> product(const Kind& kind, const BenchRequest& request, const Context
     const float one = 1, zero = 0;
     const std::int32_t one_i = 1, zero_i = 0;
     const bool ints = kind.y_type == kInt8.y_type;
-    const int status =
-        made->library.gemm(made->handle, kTransposed, kPlain, rows, m, k, ints ? static_cast<const void*>(&one_i) : &one,
-                           made->weights.part(0, turn % made->weights.copies()), kind.type, k, made->x.data(), kind.type,
-                           k, ints ? static_cast<const void*>(&zero_i) : &zero, made->y.data(), kind.y_type, rows,
-                           kind.compute, kDefault);
+    const int status = made->library.gemm(
+        made->handle, kTransposed, kPlain, rows, m, k, ints ? static_cast<const void*>(&one_i) : &one,
+        made->weights.part(0, turn % made->weights.copies()), kind.type, k, made->x.data(), kind.type, k,
+        ints ? static_cast<const void*>(&zero_i) : &zero, made->y.data(), kind.y_type, rows, kind.compute, kDefault);
     if (status != 0) return error(Code::unsupported, "bench", "cublasGemmEx refused it ({})", status);
     return {};
   };

@@ -58,7 +58,9 @@ struct GpuLimits::State {
   // 10^9 operations a second; 0 where the GPU lacks the instructions.
   double compute(const GpuComputeLoop& loop) {
     const GpuFacts& gpu = *context.device().gpu;
-    if (10 * gpu.compute_major + gpu.compute_minor < loop.capability || (loop.capability == 90 && gpu.compute_major != 9)) return 0;
+    if (10 * gpu.compute_major + gpu.compute_minor < loop.capability ||
+        (loop.capability == 90 && gpu.compute_major != 9))
+      return 0;
     constexpr int kPasses = 4;
     // As if they were bytes: 10^9 a second either way.
     return timed(static_cast<std::size_t>(kPasses * loop.operations * gpu.multiprocessors), [&]() -> Status {

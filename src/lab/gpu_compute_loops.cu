@@ -40,17 +40,19 @@ __global__ void __launch_bounds__(kWarp* kWarps) warp_products([[maybe_unused]] 
 #pragma unroll
     for (int c = 0; c < kChains; ++c) {
       if constexpr (kInt8)
-        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                     "{%0, %1, %2, %3};"
-                     : "+r"(d[c][0]), "+r"(d[c][1]), "+r"(d[c][2]), "+r"(d[c][3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[c][0]), "r"(b[c][1]));
+        asm volatile(
+            "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+r"(d[c][0]), "+r"(d[c][1]), "+r"(d[c][2]), "+r"(d[c][3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[c][0]), "r"(b[c][1]));
       else
-        asm volatile("{.reg .f32 f<4>; mov.b32 f0, %0; mov.b32 f1, %1; mov.b32 f2, %2; mov.b32 f3, %3; "
-                     "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {f0, f1, f2, f3}, {%4, %5, %6, %7}, "
-                     "{%8, %9}, {f0, f1, f2, f3}; "
-                     "mov.b32 %0, f0; mov.b32 %1, f1; mov.b32 %2, f2; mov.b32 %3, f3;}"
-                     : "+r"(d[c][0]), "+r"(d[c][1]), "+r"(d[c][2]), "+r"(d[c][3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[c][0]), "r"(b[c][1]));
+        asm volatile(
+            "{.reg .f32 f<4>; mov.b32 f0, %0; mov.b32 f1, %1; mov.b32 f2, %2; mov.b32 f3, %3; "
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {f0, f1, f2, f3}, {%4, %5, %6, %7}, "
+            "{%8, %9}, {f0, f1, f2, f3}; "
+            "mov.b32 %0, f0; mov.b32 %1, f1; mov.b32 %2, f2; mov.b32 %3, f3;}"
+            : "+r"(d[c][0]), "+r"(d[c][1]), "+r"(d[c][2]), "+r"(d[c][3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[c][0]), "r"(b[c][1]));
     }
   unsigned all = 0;
   for (const auto& chain : d) all ^= chain[0] ^ chain[1] ^ chain[2] ^ chain[3];
@@ -67,17 +69,12 @@ __device__ void group_product([[maybe_unused]] unsigned (&d)[64], [[maybe_unused
                               [[maybe_unused]] std::uint64_t b) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define TERN_SUMS(C)                                                                                                \
-  C(d[0]), C(d[1]), C(d[2]), C(d[3]), C(d[4]), C(d[5]),  \
-  C(d[6]), C(d[7]), C(d[8]), C(d[9]), C(d[10]), C(d[11]),  \
-  C(d[12]), C(d[13]), C(d[14]), C(d[15]), C(d[16]), C(d[17]),  \
-  C(d[18]), C(d[19]), C(d[20]), C(d[21]), C(d[22]), C(d[23]),  \
-  C(d[24]), C(d[25]), C(d[26]), C(d[27]), C(d[28]), C(d[29]),  \
-  C(d[30]), C(d[31]), C(d[32]), C(d[33]), C(d[34]), C(d[35]),  \
-  C(d[36]), C(d[37]), C(d[38]), C(d[39]), C(d[40]), C(d[41]),  \
-  C(d[42]), C(d[43]), C(d[44]), C(d[45]), C(d[46]), C(d[47]),  \
-  C(d[48]), C(d[49]), C(d[50]), C(d[51]), C(d[52]), C(d[53]),  \
-  C(d[54]), C(d[55]), C(d[56]), C(d[57]), C(d[58]), C(d[59]),  \
-  C(d[60]), C(d[61]), C(d[62]), C(d[63])
+  C(d[0]), C(d[1]), C(d[2]), C(d[3]), C(d[4]), C(d[5]), C(d[6]), C(d[7]), C(d[8]), C(d[9]), C(d[10]), C(d[11]),     \
+      C(d[12]), C(d[13]), C(d[14]), C(d[15]), C(d[16]), C(d[17]), C(d[18]), C(d[19]), C(d[20]), C(d[21]), C(d[22]), \
+      C(d[23]), C(d[24]), C(d[25]), C(d[26]), C(d[27]), C(d[28]), C(d[29]), C(d[30]), C(d[31]), C(d[32]), C(d[33]), \
+      C(d[34]), C(d[35]), C(d[36]), C(d[37]), C(d[38]), C(d[39]), C(d[40]), C(d[41]), C(d[42]), C(d[43]), C(d[44]), \
+      C(d[45]), C(d[46]), C(d[47]), C(d[48]), C(d[49]), C(d[50]), C(d[51]), C(d[52]), C(d[53]), C(d[54]), C(d[55]), \
+      C(d[56]), C(d[57]), C(d[58]), C(d[59]), C(d[60]), C(d[61]), C(d[62]), C(d[63])
   if constexpr (kInt8)
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
@@ -115,8 +112,8 @@ __global__ void __launch_bounds__(kGroup* kGroups, 1) group_products([[maybe_unu
   for (unsigned i = 0; i < 4; ++i) a[i] = kInt8 ? scrambled(threadIdx.x * 4 + i) : scrambled_bf16(threadIdx.x * 4 + i);
   // Rows of 128 bytes swizzled by 128, eight rows 1024 bytes apart.
   const auto address = static_cast<std::uint64_t>(__cvta_generic_to_shared(second));
-  const std::uint64_t b = (address & 0x3FFFFU) >> 4 | std::uint64_t{1} << 16 | std::uint64_t{64} << 32 |
-                          std::uint64_t{1} << 62;
+  const std::uint64_t b =
+      (address & 0x3FFFFU) >> 4 | std::uint64_t{1} << 16 | std::uint64_t{64} << 32 | std::uint64_t{1} << 62;
   for (int step = 0; step < kSteps; ++step) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll

@@ -20,8 +20,8 @@ std::span<const GpuLoop> gpu_write_loops();
 // Matrix instructions and nothing else.
 struct GpuComputeLoop {
   const char* name;
-  int capability;      // the least, as 80
-  double operations;   // of one multiprocessor
+  int capability;     // the least, as 80
+  double operations;  // of one multiprocessor
   int (*launch)(std::uint64_t* sink, int multiprocessors, void* stream);
 };
 std::span<const GpuComputeLoop> gpu_int8_loops();

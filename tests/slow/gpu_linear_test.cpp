@@ -74,7 +74,8 @@ TEST_F(GpuLinear, MoreThanTwoToThe31) {
     ASSERT_TRUE(plan.ok()) << plan.error().str();
     Tensor workspace = *gpu()->allocate(DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())});
     const Linear::Output output{.weights = *packed, .y = y.view()};
-    ASSERT_TRUE(plan->run(gpu()->stream(), workspace.as<std::byte>(), {.x = there.view(), .outputs = {&output, 1}}).ok());
+    ASSERT_TRUE(
+        plan->run(gpu()->stream(), workspace.as<std::byte>(), {.x = there.view(), .outputs = {&output, 1}}).ok());
     ASSERT_TRUE(gpu()->stream().synchronize().ok());
     // Some of the results, the last among them.
     for (int i = 0; i < 200; ++i) {
@@ -83,9 +84,11 @@ TEST_F(GpuLinear, MoreThanTwoToThe31) {
       for (std::int64_t j = 0; j < k; ++j)
         want += x.as<std::int8_t>()[static_cast<std::size_t>(token * k + j)] *
                 read_code(Format::i2, codes.as<std::uint8_t>().data() + row * line, j);
-      ASSERT_TRUE(gpu()->copy({&got, DType::i32, {1}},
-                              ConstTensorView(y.as<std::int32_t>().data() + token * n + row, DType::i32, {1}, gpu()->device().id),
-                              gpu()->stream())
+      ASSERT_TRUE(gpu()
+                      ->copy({&got, DType::i32, {1}},
+                             ConstTensorView(y.as<std::int32_t>().data() + token * n + row, DType::i32, {1},
+                                             gpu()->device().id),
+                             gpu()->stream())
                       .ok());
       ASSERT_TRUE(gpu()->stream().synchronize().ok());
       ASSERT_EQ(got, want) << m << " tokens, y[" << token << ", " << row << ']';

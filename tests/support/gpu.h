@@ -161,7 +161,8 @@ class WeightsOnGpu {
     for (std::int64_t n = 0; n < w.n; ++n)
       for (std::int64_t k = 0; k < w.k; ++k) {
         const TileMma::Place at = tile.place(n, k);
-        tiles[static_cast<std::size_t>(at.byte)] |= static_cast<std::uint8_t>((w.tile.trit(w.codes, n, k) & 3) << at.bit);
+        tiles[static_cast<std::size_t>(at.byte)] |=
+            static_cast<std::uint8_t>((w.tile.trit(w.codes, n, k) & 3) << at.bit);
       }
     return tiles;
   }
@@ -182,7 +183,9 @@ Status staged(const linear::Params& p, Run run) {
   for (std::size_t i = 0; i < p.count; ++i) {
     const linear::Matrix& from = p.matrices[i];
     const std::size_t size = size_of(from.spec.y_dtype);
-    const auto bytes = [&](std::int64_t stride) { return reach(p.m, from.spec.n, stride, static_cast<std::int64_t>(size)); };
+    const auto bytes = [&](std::int64_t stride) {
+      return reach(p.m, from.spec.n, stride, static_cast<std::int64_t>(size));
+    };
     weights.emplace_back(*from.weights);
     y.emplace_back(from.y, bytes(from.y_stride), size);
     bias.emplace_back(from.bias, from.bias == nullptr ? 0 : from.spec.n * 4, 4);
@@ -191,8 +194,7 @@ Status staged(const linear::Params& p, Run run) {
     to.weights = weights.back().state();
     to.y = y.back().as<std::byte>();
     if (from.bias != nullptr) to.bias = bias.back().as<float>();
-    if (from.residual != nullptr)
-      to.residual = from.residual == from.y ? to.y : residual.back().as<const std::byte>();
+    if (from.residual != nullptr) to.residual = from.residual == from.y ? to.y : residual.back().as<const std::byte>();
   }
   Status status = run(there);
   x.expect_unchanged();
@@ -208,12 +210,8 @@ const auto& problem_of(const Params& p) {
   return p.problem;
 }
 inline Linear::Problem problem_of(const linear::Params& p) {
-  Linear::Problem problem{.m_max = p.m,
-                          .k = p.k,
-                          .x_dtype = p.x_dtype,
-                          .math = p.math,
-                          .non_finite = p.non_finite,
-                          .format = p.format};
+  Linear::Problem problem{
+      .m_max = p.m, .k = p.k, .x_dtype = p.x_dtype, .math = p.math, .non_finite = p.non_finite, .format = p.format};
   for (std::size_t i = 0; i < p.count; ++i) problem.matrices.push_back(p.matrices[i].spec);
   return problem;
 }

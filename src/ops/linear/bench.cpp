@@ -112,8 +112,7 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
                                                matrix.n, p.k, matrix.granularity,
                                                {static_cast<std::byte*>(buffers->memory.part(i, copy)), part_bytes[i]},
                                                p.format));
-      buffers->outputs[static_cast<std::size_t>(copy)].push_back(
-          {.weights = weights, .y = buffers->y[i].view()});
+      buffers->outputs[static_cast<std::size_t>(copy)].push_back({.weights = weights, .y = buffers->y[i].view()});
     }
   }
   TERN_ASSIGN(x, random_x(context, random, p.x_dtype, p.m_max, p.k));

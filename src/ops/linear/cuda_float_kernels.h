@@ -45,7 +45,7 @@ struct FloatJob {
   std::int32_t last_group;
   std::uint32_t group_share;  // a step of 32 columns in groups, times 2^31, rounded up
   std::int64_t group;         // columns; 0: none
-  PlainTokens tokens;              // for sums that are made again
+  PlainTokens tokens;         // for sums that are made again
   const float* s;             // of int8 tokens
   const int* tiny;            // whether an f32 token has elements too small for three bf16
 };

@@ -69,8 +69,8 @@ Status check_matrix(const Linear::Problem& p, std::size_t i) {
   return {};
 }
 
-Result<linear::Matrix> bind_matrix(const Where& where, const Linear::Problem& p, const Linear::Args& args, std::size_t i,
-                                   std::int64_t m) {
+Result<linear::Matrix> bind_matrix(const Where& where, const Linear::Problem& p, const Linear::Args& args,
+                                   std::size_t i, std::int64_t m) {
   const Linear::Matrix& spec = p.matrices[i];
   const Linear::Output& out = args.outputs[i];
   const std::string_view y_name = argument(p, kY, i), w_name = argument(p, kWeights, i);
