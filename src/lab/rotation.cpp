@@ -9,7 +9,10 @@
 namespace tern::lab {
 namespace {
 
-constexpr std::size_t kPartAlignment = 64;
+// What packed weights want.
+std::size_t part_alignment(const Context& context) {
+  return context.device().id.kind == DeviceKind::cuda ? 256 : 64;
+}
 
 // What this process may still take: a tenth is left to everybody else, and the limits get their buffer later.
 Result<std::size_t> spare_memory_bytes(const BenchRequest& request, const Context& context) {
@@ -49,7 +52,7 @@ Result<Rotation> Rotation::make(const BenchRequest& request, const Context& cont
   Rotation rotation;
   std::size_t copy_bytes = 0;
   for (const std::size_t bytes : part_bytes) {
-    rotation.stride_bytes_.push_back(round_up(bytes, kPartAlignment));
+    rotation.stride_bytes_.push_back(round_up(bytes, part_alignment(context)));
     copy_bytes += rotation.stride_bytes_.back();
   }
   const std::size_t cold_bytes = request.cold_bytes != 0 ? request.cold_bytes : cold_rotation_bytes(context.device());

@@ -26,7 +26,8 @@ Result<RotationPlan> plan_rotation(std::size_t copy_bytes, std::size_t wanted_by
 
 class Rotation {
  public:
-  // Each copy has parts of these sizes, 64-byte aligned. A warm request gets one copy.
+  // Each copy has parts of these sizes, 64-byte aligned on a CPU and 256-byte aligned on a GPU. A warm request gets one
+  // copy.
   static Result<Rotation> make(const BenchRequest& request, const Context& context,
                                std::span<const std::size_t> part_bytes);
 
