@@ -10,9 +10,7 @@ namespace tern::lab {
 namespace {
 
 // What packed weights want.
-std::size_t part_alignment(const Context& context) {
-  return context.device().id.kind == DeviceKind::cuda ? 256 : 64;
-}
+std::size_t part_alignment(const Context& context) { return context.device().id.kind == DeviceKind::cuda ? 256 : 64; }
 
 // What this process may still take: a tenth is left to everybody else, and the limits get their buffer later.
 Result<std::size_t> spare_memory_bytes(const BenchRequest& request, const Context& context) {
