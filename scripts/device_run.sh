@@ -41,7 +41,8 @@ path.write_text(json.dumps(all, indent=1) + "\n")
 for r in report["records"]:
     limit = r.get("limit")
     share = f"{100 * limit['share']:6.1f} % of {limit['name']}" if limit else ""
-    shape = f"{r['problem']['rows']}x{r['problem']['cols']}"
+    problem = r["problem"]
+    shape = problem.get("model") or f"{problem['rows']}x{problem['cols']}"
     print(f"    {r['kernel']:34} {shape:12} {r['threads']:3} threads {r['median_us']:12.2f} us {share}")
     for b in r.get("baselines", []):
         print(f"      {b['speedup']:6.2f} times {b['name']}")
