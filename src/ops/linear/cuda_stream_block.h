@@ -1,5 +1,5 @@
-// The decode kernel of linear on sm_90: a few int8 tokens by ternary weights that stream through shared
-// memory. For .cu files only.
+// The decode kernel of linear on sm_90: a few int8 tokens by ternary weights that stream through shared memory. For .cu
+// files only.
 //
 // A block takes some row tiles. Their column tiles, one behind the other as they lie in memory, are dealt to its warps
 // in equal stretches, whatever row they belong to:
@@ -8,11 +8,11 @@
 //     tiles    |0 1 2 3 4 5|6 7 8 9 . .|. . . . . .|
 //     warp      0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 ...      a warp adds what it has of a row to the sums in shared memory
 //
-// Each warp has a ring of slots of its own. One more warp fills them, a lane a ring, by the copy engine: no more at a
-// time than keeps memory busy, since what is asked for beyond that delays everything else. What the rings have room
-// for, all of a small matrix, comes before the wait for the kernel before: with dependent launches a matrix comes in
-// while its tokens are still being computed. What follows the wait is short, because small matrices take no longer than
-// that.
+// Each warp has a ring of slots of its own, filled by the copy engine, so that warps wait for nothing but their
+// weights. What the ring has room for, all of a small matrix, is requested before the wait for the kernel before: with
+// dependent launches a matrix comes in while its tokens are still being computed. So many requests hold up all others,
+// therefore they wait a little, until the kernel before has its tokens. What follows the wait for it is short, because
+// small matrices take no longer than that.
 #pragma once
 
 #include <type_traits>
