@@ -24,8 +24,7 @@ int launch_kernel(void (*kernel)(Arguments...), dim3 blocks, dim3 threads, std::
   config.stream = static_cast<cudaStream_t>(launch.stream);
   config.attrs = &attribute;
   config.numAttrs = dependent ? 1 : 0;
-  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, given...);
-  return error != cudaSuccess ? error : cudaGetLastError();
+  return cudaLaunchKernelEx(&config, kernel, given...);
 }
 
 // Codes of all tokens with their pitch, then their scales: where floats are quantized by a kernel of their own.

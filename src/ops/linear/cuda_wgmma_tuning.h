@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/checked.h"
 #include "ops/linear/cuda_wgmma_split.h"
@@ -104,7 +105,10 @@ inline WgmmaTiles wgmma_tiles(const std::int64_t* n, std::size_t count, std::int
   tiles.cuts = shape.width / shape.tail;
   tiles.token_blocks = static_cast<int>(ceil_div(m, shape.width));
   tiles.group = std::clamp(tuning.group, 1, tiles.token_blocks);
-  const int all = tiles.row_blocks * tiles.token_blocks, left = all % multiprocessors;
+  // What runs has fewer; what is only told of may not.
+  const auto all = static_cast<int>(
+      std::min<std::int64_t>(std::int64_t{tiles.row_blocks} * tiles.token_blocks, std::numeric_limits<int>::max() / 8));
+  const int left = all % multiprocessors;
   const auto steps = static_cast<double>(ceil_div(k, TileMma::kColumns));
   const auto waves = static_cast<double>(ceil_div(left * tiles.cuts, multiprocessors));
   const bool cut =

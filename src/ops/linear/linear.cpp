@@ -44,9 +44,19 @@ std::string epilogue_words(const Linear::Problem& p) {
   return all;
 }
 
+// Tokens, and rows of all matrices together: kernels count them, and places a block behind them, in 32 bits.
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
+
 // What no kernel can do, or an empty string.
 std::string refused(const Linear::Problem& p) {
   if (p.k > linear::kMaxK) return fmt::format("k is {}, above {}: an int32 sum might not fit", p.k, linear::kMaxK);
+  if (p.m_max > kMaxExtent)
+    return fmt::format("m_max is {}, above {}; give the tokens to several runs", p.m_max, kMaxExtent);
+  std::int64_t rows = 0;
+  for (const Linear::Matrix& m : p.matrices) {  // each at most what memory has bytes for, so the sum does not overflow
+    rows += m.n;
+    if (rows > kMaxExtent) return fmt::format("the matrices have {} rows, above {}; split them", rows, kMaxExtent);
+  }
   for (const Linear::Matrix& m : p.matrices) {
     if (m.y_dtype != DType::i32) continue;
     if (p.math != LinearMath::w2a8 || m.granularity.kind == Granularity::Kind::group)

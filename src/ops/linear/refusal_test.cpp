@@ -108,6 +108,12 @@ TEST(LinearRefuses, ProblemsThatCannotBe) {
   };
   EXPECT_EQ(with([](Problem& p) { p.format = Format::s2; }), "s2 weights are not packed trits; linear takes i2 and b3");
   EXPECT_EQ(with([](Problem& p) { p.k = -1; }), "k is -1; it must not be negative");
+  EXPECT_EQ(with([](Problem& p) { p.m_max = (std::int64_t{1} << 30) + 1; }),
+            "m_max is 1073741825, above 1073741824; give the tokens to several runs");
+  EXPECT_EQ(with([](Problem& p) {
+              p.matrices = {{.n = 1 << 29}, {.n = 1 << 29}, {.n = 1}};
+            }),
+            "the matrices have 1073741825 rows, above 1073741824; split them");
   EXPECT_EQ(with([](Problem& p) { p.k = 1 << 24; }), "k is 16777216, above 16777215: an int32 sum might not fit");
   EXPECT_EQ(with([](Problem& p) { p.matrices.clear(); }), "0 matrices; a problem has 1 to 8");
   EXPECT_EQ(with([](Problem& p) { p.matrices.resize(9); }), "9 matrices; a problem has 1 to 8");
