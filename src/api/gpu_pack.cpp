@@ -9,7 +9,7 @@
 #include "ops/linear/cuda_tile.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
-#include "plan/context_state.h"
+#include "plan/own_stream.h"
 
 namespace tern {
 namespace {
@@ -25,13 +25,13 @@ struct Slot {
 
 class Packer {
  public:
-  Packer(const Context& context, const CanonicalWeights& weights, std::uint8_t* tiles)
-      : context_(context), w_(weights), line_(row_bytes(weights.format, weights.k)), tiles_(tiles) {}
+  Packer(const Context& context, const Stream& stream, const CanonicalWeights& weights, std::uint8_t* tiles)
+      : context_(context), stream_(stream), w_(weights), line_(row_bytes(weights.format, weights.k)), tiles_(tiles) {}
 
   // Codes that lie on the GPU.
   Status tile() {
-    TERN_RETURN_IF_ERROR(launch(context_.stream(), w_.codes, w_.stride_bytes, 0, w_.n));
-    return context_.stream().synchronize();
+    TERN_RETURN_IF_ERROR(launch(stream_, w_.codes, w_.stride_bytes, 0, w_.n));
+    return stream_.synchronize();
   }
   // Codes that lie on the host.
   Status tile_in_pieces() {
@@ -39,17 +39,27 @@ class Packer {
                                                        std::max(w_.n, TileMma::kRows)) /
                               TileMma::kRows * TileMma::kRows;
     TERN_ASSIGN(pinned, pinned_memory());
-    for (int i = 0; i < std::min<std::int64_t>(kSlots, ceil_div(w_.n, rows)); ++i) {
+    const std::int64_t pieces = ceil_div(w_.n, rows);
+    detail::OwnStream second;
+    if (pieces > 1) {
+      TERN_ASSIGN(opened, detail::OwnStream::open(context_));
+      second = std::move(opened);
+    }
+    for (int i = 0; i < std::min<std::int64_t>(kSlots, pieces); ++i) {
       TERN_ASSIGN(stage, Tensor::allocate(pinned, DType::u8, {rows * line_}, "pinned codes"));
       TERN_ASSIGN(piece, context_.allocate(DType::u8, {rows * line_}, "piece of codes"));
-      slots_[i] = {std::move(stage), std::move(piece), context_.stream(i)};
+      slots_[i] = {std::move(stage), std::move(piece), i == 0 ? stream_ : *second};
     }
+    Status status;
     int turn = 0;
-    for (std::int64_t row = 0; row < w_.n; row += rows, turn = (turn + 1) % kSlots)
-      TERN_RETURN_IF_ERROR(send(slots_[turn], row, std::min(rows, w_.n - row)));
-    for (Slot& slot : slots_)
-      if (slot.pinned.bytes() > 0) TERN_RETURN_IF_ERROR(slot.stream.synchronize());
-    return {};
+    for (std::int64_t row = 0; row < w_.n && status.ok(); row += rows, turn = (turn + 1) % kSlots)
+      status = send(slots_[turn], row, std::min(rows, w_.n - row));
+    for (Slot& slot : slots_) {
+      if (slot.pinned.bytes() == 0) continue;
+      Status found = slot.stream.synchronize();  // a piece under way uses its memory, whatever came of the others
+      if (status.ok()) status = std::move(found);
+    }
+    return status;
   }
 
  private:
@@ -76,6 +86,7 @@ class Packer {
   }
 
   const Context& context_;
+  const Stream stream_;
   const CanonicalWeights& w_;
   std::int64_t line_;
   std::uint8_t* tiles_;
@@ -83,12 +94,12 @@ class Packer {
 };
 
 // A copy on the host of what lies on the GPU.
-Result<Tensor> to_host(const Context& context, const void* data, std::int64_t rows, std::int64_t line,
-                       std::int64_t stride, DeviceId on) {
+Result<Tensor> to_host(const Context& context, const Stream& stream, const void* data, std::int64_t rows,
+                       std::int64_t line, std::int64_t stride, DeviceId on) {
   TERN_ASSIGN(host, Tensor::allocate(host_memory(), DType::u8, {rows * line}, "pack"));
   TERN_RETURN_IF_ERROR(context.copy({host.data(), DType::u8, {rows, line}},
-                                    ConstTensorView(data, DType::u8, {rows, line}, {stride, 1}, on), context.stream()));
-  TERN_RETURN_IF_ERROR(context.stream().synchronize());
+                                    ConstTensorView(data, DType::u8, {rows, line}, {stride, 1}, on), stream));
+  TERN_RETURN_IF_ERROR(stream.synchronize());
   return host;
 }
 
@@ -104,11 +115,13 @@ Result<PackedWeights::State> pack_on_gpu(const Context& context, const Canonical
   auto* scales = reinterpret_cast<float*>(
       memory.data() + round_up(static_cast<std::size_t>(tile.bytes()), packed_alignment(DeviceKind::cuda)));
 
+  TERN_ASSIGN(stream, detail::OwnStream::open(context));
+
   // The host's view: scales are arranged there, and the checksum is of the canonical bytes.
   CanonicalWeights host = given;
   Tensor host_scales, host_codes;
   if (places.scales.kind == DeviceKind::cuda) {
-    TERN_ASSIGN(copy, to_host(context, given.scales, 1, 4 * ranges, 4 * ranges, places.scales));
+    TERN_ASSIGN(copy, to_host(context, *stream, given.scales, 1, 4 * ranges, 4 * ranges, places.scales));
     host_scales = std::move(copy);
     host.scales = host_scales.as<float>().data();
   }
@@ -117,24 +130,23 @@ Result<PackedWeights::State> pack_on_gpu(const Context& context, const Canonical
   packed_scales.arrange(host, arranged.data());
   const Shape scale_shape{packed_scales.count};
   TERN_RETURN_IF_ERROR(context.copy({scales, DType::f32, scale_shape, context.device().id},
-                                    {arranged.data(), DType::f32, scale_shape}, context.stream()));
+                                    {arranged.data(), DType::f32, scale_shape}, *stream));
 
   if (given.n > 0 && given.k > 0) {
     const bool on_host = places.codes.kind == DeviceKind::cpu;
-    Packer packer(context, given, codes);
+    Packer packer(context, *stream, given, codes);
     if (Status status = on_host ? packer.tile_in_pieces() : packer.tile(); !status.ok()) {
-      (void)context.synchronize().ok();  // pieces under way still use their memory
       if (on_host && status.code() == Code::invalid_quantized_value) return invalid_code_error(given);
       return std::move(status).error();
     }
     if (!on_host) {
-      TERN_ASSIGN(copy, to_host(context, given.codes, given.n, line, given.stride_bytes, places.codes));
+      TERN_ASSIGN(copy, to_host(context, *stream, given.codes, given.n, line, given.stride_bytes, places.codes));
       host_codes = std::move(copy);
       host.codes = host_codes.as<std::uint8_t>().data();
       host.stride_bytes = line;
     }
   }
-  TERN_RETURN_IF_ERROR(context.stream().synchronize());
+  TERN_RETURN_IF_ERROR(stream->synchronize());
   PackedWeights::State state;
   state.n = given.n;
   state.k = given.k;

@@ -17,7 +17,7 @@
 #include "format/format.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
-#include "plan/context_state.h"
+#include "plan/own_stream.h"
 
 namespace tern {
 namespace {
@@ -69,9 +69,9 @@ class Pieces {
 struct Slot {
   Tensor x, codes, scales, given, workspace;
   Tensor x_stage, codes_stage, scales_stage;
-  Stream stream;
   bool busy = false;
   Piece piece;
+  detail::OwnStream own;  // the last, so that it ends first: a piece under way uses the rest
 };
 
 class Pipeline {
@@ -109,7 +109,7 @@ class Pipeline {
       if (slot.busy)
         TERN_RETURN_IF_ERROR(drain(slot));
       else if (slot.x.bytes() == 0)
-        TERN_RETURN_IF_ERROR(open(slot, turn));
+        TERN_RETURN_IF_ERROR(open(slot));
       TERN_RETURN_IF_ERROR(start(slot, piece));
     }
     for (int i = 0; i < kSlots; ++i, turn = (turn + 1) % kSlots)
@@ -132,8 +132,9 @@ class Pipeline {
     return Tensor::allocate(memory, DType::u8, {count}, tag);
   }
 
-  Status open(Slot& slot, int index) {
-    slot.stream = context_.stream(index);
+  Status open(Slot& slot) {
+    TERN_ASSIGN(own, detail::OwnStream::open(context_));
+    slot.own = std::move(own);
     const std::int64_t x_bytes = most_.rows * most_.k * elem_bytes_,
                        codes_bytes = most_.rows * row_bytes(p_.format, most_.k),
                        scales_bytes = ranges_of(most_) * static_cast<std::int64_t>(sizeof(float));
@@ -188,7 +189,7 @@ class Pipeline {
     };
     TERN_RETURN_IF_ERROR(context_.copy({slot.x.data(), p_.dtype, {piece.rows, piece.k}, device},
                                        host(from, p_.dtype, {piece.rows, piece.k}, {from_stride / elem_bytes_, 1}),
-                                       slot.stream));
+                                       *slot.own));
     TernaryQuantize::Problem problem = p_;
     problem.rows = piece.rows;
     problem.k = piece.k;
@@ -206,13 +207,13 @@ class Pipeline {
       args.given_scale = {slot.given.data(), DType::f32, count, device};
       const float* scales = options_.scale.data() + (one ? 0 : first_range(piece));
       TERN_RETURN_IF_ERROR(context_.copy({slot.given.data(), DType::f32, count, device},
-                                         ConstTensorView(scales, DType::f32, count), slot.stream));
+                                         ConstTensorView(scales, DType::f32, count), *slot.own));
     }
-    TERN_RETURN_IF_ERROR(plan.run(slot.stream, slot.workspace.as<std::byte>(), args));
+    TERN_RETURN_IF_ERROR(plan.run(*slot.own, slot.workspace.as<std::byte>(), args));
     TERN_RETURN_IF_ERROR(context_.copy({slot.codes_stage.data(), DType::u8, {piece.rows * code_line}},
-                                       {slot.codes.data(), DType::u8, {piece.rows * code_line}, device}, slot.stream));
+                                       {slot.codes.data(), DType::u8, {piece.rows * code_line}, device}, *slot.own));
     TERN_RETURN_IF_ERROR(
-        context_.copy({slot.scales_stage.data(), DType::f32, {ranges}}, ConstTensorView(args.scales), slot.stream));
+        context_.copy({slot.scales_stage.data(), DType::f32, {ranges}}, ConstTensorView(args.scales), *slot.own));
     slot.piece = piece;
     slot.busy = true;
     return {};
@@ -222,7 +223,7 @@ class Pipeline {
   Status drain(Slot& slot) {
     const Piece& piece = slot.piece;
     slot.busy = false;
-    if (Status status = slot.stream.synchronize(); !status.ok()) return in_the_tensor(std::move(status).error(), piece);
+    if (Status status = slot.own->synchronize(); !status.ok()) return in_the_tensor(std::move(status).error(), piece);
     const std::int64_t code_line = row_bytes(p_.format, piece.k), whole_line = row_bytes(p_.format, p_.k);
     std::byte* codes =
         q_.codes.as<std::byte>().data() + piece.row * whole_line + piece.column / codes_per_byte(p_.format);
@@ -273,9 +274,7 @@ Status quantize_in_pieces(const Context& context, const TernaryQuantize::Problem
     TERN_RETURN_IF_ERROR(
         check_scales(kWhere, "scale", options.scale.data(), static_cast<std::int64_t>(options.scale.size())));
   Pipeline pipeline(context, problem, x, rows, options, q);
-  Status status = pipeline.run();
-  if (!status.ok()) (void)context.synchronize().ok();  // pieces under way still use the slots' memory
-  return status;
+  return pipeline.run();
 }
 
 }  // namespace tern

@@ -8,7 +8,7 @@
 #include "ops/linear/packed_weights.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
-#include "plan/context_state.h"
+#include "plan/own_stream.h"
 #include "plan/run_once.h"
 
 namespace tern {
@@ -121,8 +121,9 @@ Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights,
   std::shared_ptr<const Tensor> bias;
   if (!options.bias.empty()) {
     TERN_ASSIGN(own, Tensor::allocate(context.memory(), DType::f32, {weights.n()}, "bias"));
-    TERN_RETURN_IF_ERROR(context.copy(own.view(), {options.bias.data(), DType::f32, {weights.n()}}, context.stream()));
-    TERN_RETURN_IF_ERROR(context.stream().synchronize());
+    TERN_ASSIGN(stream, detail::OwnStream::open(context));
+    TERN_RETURN_IF_ERROR(context.copy(own.view(), {options.bias.data(), DType::f32, {weights.n()}}, *stream));
+    TERN_RETURN_IF_ERROR(stream->synchronize());
     bias = std::make_shared<const Tensor>(std::move(own));
   }
   return BitLinear(context, std::move(weights), std::move(plan), std::move(bias));

@@ -11,6 +11,7 @@
 #include "ops/elements.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
+#include "plan/own_stream.h"
 #include "plan/run_once.h"
 #include "simd/half.h"
 #include "tern/linear.h"
@@ -62,11 +63,14 @@ std::vector<double> exact(const QuantizedTensor& w, const ConstTensorView& x, co
 Result<double> microseconds(const Context& context, const BitLinear& layer, const ConstTensorView& x,
                             const TensorView& y, Workspace workspace) {
   constexpr int kSamples = 9, kRuns = 4;
+  TERN_ASSIGN(stream, detail::OwnStream::open(context));
+  const Linear::Output output{.weights = layer.weights(), .y = y};
   std::vector<double> times;
   for (int sample = -1; sample < kSamples; ++sample) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int run = 0; run < kRuns; ++run) TERN_RETURN_IF_ERROR(layer.forward(x, y, workspace));
-    TERN_RETURN_IF_ERROR(context.stream().synchronize());
+    for (int run = 0; run < kRuns; ++run)
+      TERN_RETURN_IF_ERROR(layer.plan().run(*stream, workspace, {.x = x, .outputs = {&output, 1}}));
+    TERN_RETURN_IF_ERROR(stream->synchronize());
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
     if (sample >= 0) times.push_back(took.count() / kRuns);
   }

@@ -35,6 +35,7 @@ struct ContextState {
 
   static const ContextState* owner(const Stream& stream) { return stream.owner_; }
   static int lane(const Stream& stream) { return stream.lane_; }
+  static Stream stream(const ContextState& owner, int lane) { return {&owner, lane}; }
 };
 
 }  // namespace tern::detail

@@ -8,6 +8,8 @@ namespace tern::detail {
 namespace {
 
 constexpr int kMaxLanes = 256;
+constexpr int kMaxBorrowed = 256;
+constexpr int kWords = kMaxLanes + kMaxBorrowed;
 constexpr std::size_t kMaxTimed = 4096;  // runs whose events wait to be read
 constexpr std::uint64_t kCallMask = (std::uint64_t{1} << cuda::kCallBits) - 1;
 
@@ -27,9 +29,9 @@ Result<std::unique_ptr<Gpu>> Gpu::open(const Device& device, int streams, bool p
 
 Status Gpu::make() {
   TERN_ON_GPU(index_);
-  TERN_ASSIGN(read, cuda::allocate_pinned(kMaxLanes * sizeof *read_));
+  TERN_ASSIGN(read, cuda::allocate_pinned(kWords * sizeof *read_));
   read_ = static_cast<std::uint64_t*>(read);
-  TERN_ASSIGN(words, cuda::allocate_plain(kMaxLanes * sizeof *words_));
+  TERN_ASSIGN(words, cuda::allocate_plain(kWords * sizeof *words_));
   words_ = static_cast<std::uint64_t*>(words);
   for (int i = 0; i < streams_; ++i) {
     TERN_ASSIGN(stream, cuda::create_stream());
@@ -39,7 +41,7 @@ Status Gpu::make() {
     lane.status = words_ + i;
     serve_stream(index_, stream);
   }
-  TERN_RETURN_IF_ERROR(cuda::fill(words_, 0xFF, kMaxLanes * sizeof *words_, lanes_.front().stream));
+  TERN_RETURN_IF_ERROR(cuda::fill(words_, 0xFF, kWords * sizeof *words_, lanes_.front().stream));
   return cuda::synchronize(lanes_.front().stream);
 }
 
@@ -50,6 +52,12 @@ Gpu::~Gpu() {
     (void)cuda::synchronize(lane.stream).ok();
     forget_stream(index_, lane.stream);
     if (!lane.wrapped) cuda::destroy(lane.stream);
+  }
+  for (Lane& lane : borrowed_) {
+    (void)cuda::synchronize(lane.stream).ok();
+    forget_stream(index_, lane.stream);
+    cuda::destroy(lane.front);
+    cuda::destroy(lane.stream);
   }
   for (const Timed& timed : timed_) {
     cuda::destroy(timed.begin);
@@ -62,7 +70,8 @@ Gpu::~Gpu() {
 
 Gpu::Lane& Gpu::lane(int index) {
   const std::scoped_lock lock(mutex_);
-  return lanes_[static_cast<std::size_t>(index)];
+  return index < kMaxLanes ? lanes_[static_cast<std::size_t>(index)]
+                           : borrowed_[static_cast<std::size_t>(index - kMaxLanes)];
 }
 
 cuda::Stream* Gpu::stream(int index) { return lane(index).stream; }
@@ -93,6 +102,47 @@ Status Gpu::release(int index) {
   forget_stream(index_, of.stream);
   of.live = false;
   return status;
+}
+
+Result<int> Gpu::borrow() {
+  TERN_ON_GPU(index_);
+  const std::scoped_lock lock(mutex_);
+  TERN_ASSIGN(captured, cuda::capturing(lanes_.front().stream));
+  if (captured)
+    return error(Code::invalid_argument, "context",
+                 "a call that waits cannot follow a stream that captures a graph; end that first");
+  std::size_t at = 0;
+  while (at < borrowed_.size() && borrowed_[at].live) ++at;
+  if (at == kMaxBorrowed)
+    return error(Code::unsupported, "context", "{} calls that wait are under way at once; let some end first",
+                 kMaxBorrowed);
+  if (at == borrowed_.size()) {
+    TERN_ASSIGN(front, cuda::create_event(false));
+    auto stream = cuda::create_stream();
+    if (!stream.ok()) {
+      cuda::destroy(front);
+      return std::move(stream).error();
+    }
+    Lane& made = borrowed_.emplace_back();
+    made.stream = *stream;
+    made.front = front;
+    made.status = words_ + kMaxLanes + at;
+    serve_stream(index_, made.stream);
+  }
+  Lane& lane = borrowed_[at];
+  TERN_RETURN_IF_ERROR(cuda::record(lane.front, lanes_.front().stream));
+  TERN_RETURN_IF_ERROR(cuda::wait(lane.stream, lane.front));
+  lane.live = true;
+  return static_cast<int>(kMaxLanes + at);
+}
+
+void Gpu::give_back(int index) {
+  const cuda::CurrentDevice current(index_);
+  Lane& of = lane(index);
+  (void)cuda::fill(of.status, 0xFF, sizeof *of.status, of.stream).ok();
+  (void)cuda::synchronize(of.stream).ok();
+  const std::scoped_lock lock(mutex_);
+  of.live = false;
 }
 
 Status Gpu::synchronize(int index) {

@@ -28,6 +28,10 @@ class Gpu {
   [[nodiscard]] int streams() const { return streams_; }
   Result<int> wrap(cuda::Stream* stream);  // its lane
   Status release(int lane);
+  // A lane for one call alone, behind what lies on the first stream: its findings meet no others. Waits when it is
+  // given back; findings that nobody asked for are dropped then.
+  Result<int> borrow();
+  void give_back(int lane);
   [[nodiscard]] cuda::Stream* stream(int lane);
   Status synchronize(int lane);  // waits; what was found
   Status synchronize_all();
@@ -55,6 +59,7 @@ class Gpu {
     cuda::Stream* stream = nullptr;  // null is the default stream of a caller
     bool live = false, wrapped = false;
     std::uint64_t* status = nullptr;  // on the device
+    cuda::Event* front = nullptr;     // of a borrowed one: what it runs behind
     std::mutex mutex;                 // of the calls
     std::uint64_t calls = 0;
     std::array<Call, kCalls> recent{};
@@ -74,8 +79,9 @@ class Gpu {
 
   int index_, multiprocessors_, streams_;
   bool profiling_;
-  std::mutex mutex_;  // of what follows
-  std::deque<Lane> lanes_;
+  std::mutex mutex_;                // of what follows
+  std::deque<Lane> lanes_;          // the context's own streams, then those of callers
+  std::deque<Lane> borrowed_;       // numbered from kMaxLanes on; kept for the next borrower
   std::uint64_t* words_ = nullptr;  // one for each lane, on the device
   std::uint64_t* read_ = nullptr;   // the same, pinned
   std::mutex timing_mutex_;
