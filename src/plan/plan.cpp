@@ -112,7 +112,7 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
               .epilogue = facts.epilogue,
               .arch = std::string(info.isa),
               .backend = info.device == DeviceKind::cpu ? "cpu" : "cuda",
-              .guarantee = facts.guarantee.value_or(info.guarantee)};
+              .guarantee = guarantee_of(facts, info)};
   impl->k = facts.k;
   impl->device = name(state.device.id);
   TERN_RETURN_IF_ERROR(check_tuning(facts.op, state.device.id, preference.tuning));

@@ -75,6 +75,12 @@ Result<const Kernel*> forced_kernel(std::span<const Kernel> list, const ProblemF
 
 }  // namespace
 
+Guarantee guarantee_of(const ProblemFacts& problem, const KernelInfo& kernel) {
+  Guarantee guarantee = problem.guarantee.value_or(kernel.guarantee);
+  if (guarantee.accumulator.empty()) guarantee.accumulator = kernel.guarantee.accumulator;
+  return guarantee;
+}
+
 std::optional<std::string> refused_by_machine(const Kernel& kernel, const Machine& machine, const Options& options) {
   auto permitted = allowed(machine, options);
   if (!permitted.ok()) return permitted.error().message;

@@ -26,6 +26,9 @@ struct Selection {
 Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Machine& machine,
                                 const Options& options, const Preference& preference);
 
+// What a kernel promises of a problem.
+Guarantee guarantee_of(const ProblemFacts& problem, const KernelInfo& kernel);
+
 // Why a kernel cannot run on a machine, whatever the problem; nothing when it can.
 std::optional<std::string> refused_by_machine(const Kernel& kernel, const Machine& machine, const Options& options);
 

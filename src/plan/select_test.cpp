@@ -4,6 +4,7 @@
 #include <map>
 
 #include "device/isa.h"
+#include "ops/linear/linear.h"
 #include "plan/select.h"
 
 #include "build_config.h"
@@ -294,6 +295,31 @@ TEST(Capabilities, OfGpus) {
   EXPECT_EQ(cuda_capabilities(8, 9), Caps::of(C::sm_75, C::sm_80));
   EXPECT_EQ(cuda_capabilities(9, 0), Caps::of(C::sm_75, C::sm_80, C::sm_90, C::sm_90a));
   EXPECT_EQ(cuda_capabilities(12, 0), Caps::of(C::sm_75, C::sm_80, C::sm_90, C::sm_100, C::sm_120));
+}
+
+// Tensor cores add up floats in f32; the plain GPU kernel and CPUs add pieces up in f64. Exact sums are the same for
+// all.
+TEST(TheList, SaysInWhatFloatModesAddUp) {
+  Linear::Problem exact{.m_max = 2, .k = 128, .x_dtype = DType::f32}, grouped = exact, floats = exact;
+  exact.matrices = floats.matrices = {{.n = 4}};
+  grouped.matrices = {{.n = 4}, {.n = 4, .granularity = Granularity::group(32)}};
+  floats.math = LinearMath::w2_float;
+  int on_tensor_cores = 0;
+  for (const Kernel& kernel : kernel_list()) {
+    if (kernel.info.op != "linear") continue;
+    const bool cores = kernel.info.isa.starts_with("cuda_sm");
+    on_tensor_cores += cores ? 1 : 0;
+    for (const Linear::Problem& p : {grouped, floats}) {
+      const Guarantee g = guarantee_of(*OpTraits<Linear>::facts(p), kernel.info);
+      EXPECT_EQ(g.accumulator, cores ? "f32" : "f64") << kernel.info.name;
+      EXPECT_EQ(g.math, "f32");
+      EXPECT_FALSE(g.bit_stable);
+    }
+    const Guarantee g = guarantee_of(*OpTraits<Linear>::facts(exact), kernel.info);
+    EXPECT_EQ(g.accumulator, "int32") << kernel.info.name;
+    EXPECT_TRUE(g.bit_stable);
+  }
+  EXPECT_EQ(on_tensor_cores, 6);  // i2 and b3 of three generations
 }
 
 TEST(TheList, NamesAreTheirPartsAndReferencesComeLast) {

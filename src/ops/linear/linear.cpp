@@ -170,7 +170,7 @@ Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
   facts.refused = refused(p);
   facts.epilogue = epilogue_words(p);
   facts.guarantee = all_exact ? Guarantee{.math = "int8", .accumulator = "int32"}
-                              : Guarantee{.math = "f32", .accumulator = "f64", .bit_stable = false};
+                              : Guarantee{.math = "f32", .accumulator = {}, .bit_stable = false};  // the kernel's own
   return facts;
 }
 
