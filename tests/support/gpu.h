@@ -24,6 +24,9 @@ inline const Context* gpu() {
   return context.ok() ? &*context : nullptr;
 }
 
+// What runs through the GPU are asked for; null: nothing.
+inline const Tuning* asked_tuning = nullptr;
+
 // A copy of host bytes on the GPU with the same alignment, poisoned bytes around it.
 class OnGpu {
  public:
@@ -198,8 +201,11 @@ Status staged(const linear::Params& p, Run run) {
   }
   Status status = run(there);
   x.expect_unchanged();
+  x_scales.expect_unchanged();
   for (std::size_t i = 0; i < p.count; ++i) {
     weights[i].expect_unchanged();
+    bias[i].expect_unchanged();
+    residual[i].expect_unchanged();
     y[i].bring(p.matrices[i].y);
   }
   return status;
@@ -233,6 +239,7 @@ KernelEntry through_gpu(const Kernel& kernel) {
               OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
               auto run = device.start(0, of.info.op, problem.k);
               if (!run.ok()) return std::move(run).error();
+              run->launch.tuning = asked_tuning;
               Status launched = of.entry.run(
                   of.entry.table, &there, {gpu()->state().threads, {workspace.as<std::byte>(), bytes}, &run->launch});
               workspace.read();  // its guards
