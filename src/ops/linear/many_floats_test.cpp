@@ -1,0 +1,185 @@
+// Float modes with many tokens: every GPU kernel within the stated bound of float64, exact matrices beside them to the
+// bit. Skipped where there is no GPU.
+#include <gtest/gtest.h>
+
+#include "tests/support/linear_checks.h"
+
+namespace tern::test {
+namespace {
+
+// truth_of() for problems of hundreds of millions of products: weights are unpacked once.
+Truth quick_truth(const LinearCase& c) {
+  const Linear::Problem& p = c.problem;
+  const auto k = static_cast<std::size_t>(p.k), m = static_cast<std::size_t>(c.m);
+  std::vector<double> x(m * k);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = p.x_dtype == DType::i8 ? c.x_bytes[i] / static_cast<double>(c.x_scales[i / k])
+                                  : rounded(c.x_floats[i], p.x_dtype);
+  Truth truth;
+  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
+    const Linear::Matrix& matrix = p.matrices[i];
+    const PackedWeights::State& w = *c.weights[i].state();
+    const auto n = static_cast<std::size_t>(matrix.n);
+    std::vector<double> y(m * n), sizes(m * n), row(k);
+    for (std::size_t r = 0; r < n; ++r) {
+      for (std::size_t at = 0; at < k; ++at) {
+        const auto column = static_cast<std::int64_t>(at), line = static_cast<std::int64_t>(r);
+        const std::int64_t group = column / w.tile.segment_elems;
+        row[at] = w.tile.trit(w.codes, line, column) *
+                  static_cast<double>(matrix.granularity.kind == Granularity::Kind::tensor
+                                          ? w.scales[0]
+                                          : w.scales[group * w.scale_stride + line]);
+      }
+      for (std::size_t token = 0; token < m; ++token) {
+        double sum = 0, size = 0;
+        for (std::size_t at = 0; at < k; ++at) {
+          sum += x[token * k + at] * row[at];
+          size += std::fabs(x[token * k + at] * row[at]);
+        }
+        const auto add = [&](double v) {
+          sum += v;
+          size += std::fabs(v);
+        };
+        if (matrix.bias) add(static_cast<double>(c.bias[i][r]));
+        if (matrix.residual) add(rounded(c.residual[i][token * n + r], matrix.y_dtype));
+        y[token * n + r] = sum;
+        sizes[token * n + r] = size;
+      }
+    }
+    truth.y.push_back(std::move(y));
+    truth.size.push_back(std::move(sizes));
+  }
+  return truth;
+}
+
+class ManyFloats : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu() == nullptr) GTEST_SKIP() << "no CUDA device";
+    for (const NamedKernel& kernel : runnable_kernels("linear", Format::i2))
+      if (kernel.on_gpu)
+        cuda_.push_back(kernel);
+      else if (!cpu_)
+        cpu_ = kernel;
+    ASSERT_TRUE(!cuda_.empty() && cpu_);
+  }
+  // Each of the first kernels of the list within the bound; the best alone where problems are large.
+  void expect_good(const LinearCase& c, std::size_t kernels) {
+    const Truth truth = quick_truth(c);
+    const auto want = run_linear(cpu_->entry, c, 8);
+    ASSERT_TRUE(want.status.ok()) << want.status.error().str();
+    expect_within_bound(c, truth, *cpu_, want);
+    for (std::size_t i = 0; i < std::min(kernels, cuda_.size()); ++i) {
+      const auto got = run_linear(cuda_[i].entry, c);
+      ASSERT_TRUE(got.status.ok()) << cuda_[i].name << got.status.error().str();
+      expect_within_bound(c, truth, cuda_[i], got);
+      if (HasFatalFailure()) return;
+      for (std::size_t j = 0; j < want.y.size(); ++j) {
+        const bool same = got.y[j] == want.y[j] || !linear::exact(c.problem.math, c.problem.matrices[j].granularity);
+        ASSERT_TRUE(same) << cuda_[i].name << " matrix " << j << ' ' << describe(c);
+      }
+      const auto again = run_linear(cuda_[i].entry, c);
+      for (std::size_t j = 0; j < want.y.size(); ++j)
+        ASSERT_TRUE(again.y[j] == got.y[j]) << cuda_[i].name << " is not the same twice, " << describe(c);
+    }
+  }
+  std::vector<NamedKernel> cuda_;
+  std::optional<NamedKernel> cpu_;
+};
+
+struct Mode {
+  DType x;
+  LinearMath math;
+};
+constexpr Mode kModes[] = {{DType::f16, LinearMath::w2_float},
+                           {DType::bf16, LinearMath::w2_float},
+                           {DType::f32, LinearMath::w2_float},
+                           {DType::i8, LinearMath::w2a8}};
+
+TEST_F(ManyFloats, WithinTheBound) {
+  Random random(51);
+  const Granularity granularities[] = {Granularity::group(128), Granularity::group(64),  Granularity::group(32),
+                                       Granularity::group(96),  Granularity::group(100), Granularity::row(),
+                                       Granularity::tensor()};
+  const DType types[] = {DType::f32, DType::bf16, DType::f16};
+  std::size_t turn = 0;
+  for (const Mode& mode : kModes)
+    for (const std::int64_t m : {65, 100, 129, 300})
+      for (const std::int64_t n : {21, 64, 4096})
+        for (const Granularity& granularity : granularities) {
+          if (linear::exact(mode.math, granularity)) continue;
+          ++turn;
+          if (n == 4096 && turn % 3 != 0) continue;
+          const std::int64_t long_k[] = {300, 640, 1000, 1337};
+          const std::int64_t k = n == 4096 ? 130 + 6 * static_cast<std::int64_t>(turn % 5) : long_k[turn % 4];
+          Linear::Problem p{.m_max = m, .k = k, .x_dtype = mode.x, .math = mode.math};
+          p.matrices = {{.n = n,
+                         .granularity = granularity,
+                         .y_dtype = types[turn % 3],
+                         .bias = turn % 2 == 0,
+                         .residual = turn % 5 == 0}};
+          LinearCase c = make_case(p, random);
+          c.x_gap = turn % 4 == 1 ? 3 : 0;
+          c.y_gap = turn % 4 == 2 ? 5 : 0;
+          expect_good(c, n == 4096 ? 1 : 4);
+          if (HasFatalFailure()) return;
+        }
+}
+
+// Floats that become token_i8 on the way: their integers are the CPU's, so the CPU's results are near.
+TEST_F(ManyFloats, QuantizedOnTheWay) {
+  Random random(52);
+  for (const DType x : {DType::f32, DType::f16, DType::bf16})
+    for (const std::int64_t m : {65, 129, 300})
+      for (const Granularity& granularity : {Granularity::group(128), Granularity::group(48)}) {
+        Linear::Problem p{.m_max = m, .k = 777, .x_dtype = x};
+        p.matrices = {{.n = 200, .granularity = granularity}};
+        const LinearCase c = make_case(p, random);
+        const auto want = run_linear(cpu_->entry, c, 8);
+        const Truth size = quick_truth(c);
+        for (const NamedKernel& kernel : cuda_) {
+          const auto got = run_linear(kernel.entry, c);
+          ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
+          for (std::size_t i = 0; i < size.y[0].size(); ++i) {
+            const auto at = static_cast<std::int64_t>(i);
+            ASSERT_NEAR(activation_quantize::read(got.y[0].data(), DType::f32, at),
+                        activation_quantize::read(want.y[0].data(), DType::f32, at), 2.1e-5 * size.size[0][i] + 1e-30)
+                << kernel.name << " element " << i << ' ' << describe(c);
+          }
+        }
+      }
+}
+
+// Matrices by tensor, by row and by groups of several sizes share x: each is computed by the kernel for it.
+TEST_F(ManyFloats, MixedWithExactOnes) {
+  Random random(53);
+  for (const Mode& mode : kModes)
+    for (const std::int64_t m : {1, 7, 65, 129, 300}) {
+      Linear::Problem p{.m_max = m, .k = 700, .x_dtype = mode.x, .math = mode.math};
+      p.matrices = {{.n = 72, .granularity = Granularity::tensor(), .y_dtype = DType::bf16, .bias = true},
+                    {.n = 200, .granularity = Granularity::group(128), .residual = true},
+                    {.n = 33, .granularity = Granularity::row(), .y_dtype = DType::f16},
+                    {.n = 130, .granularity = Granularity::group(128), .y_dtype = DType::bf16},
+                    {.n = 17, .granularity = Granularity::group(32), .bias = true},
+                    {.n = 40, .granularity = Granularity::group(50)}};
+      if (mode.math == LinearMath::w2a8) p.matrices.push_back({.n = 9, .y_dtype = DType::i32});
+      LinearCase c = make_case(p, random);
+      if (mode.math == LinearMath::w2a8) {  // bare sums are not what truth has; they are compared with the CPU's
+        LinearCase bare = c;
+        bare.problem.matrices = {p.matrices.back()};
+        bare.weights = {c.weights.back()};
+        bare.bias = {c.bias.back()};
+        bare.residual = {c.residual.back()};
+        const auto all = run_linear(cuda_[0].entry, c), want = run_linear(cpu_->entry, bare);
+        ASSERT_TRUE(all.status.ok()) << all.status.error().str();
+        ASSERT_EQ(all.y.back(), want.y[0]) << describe(c);
+        c.problem.matrices.pop_back();
+        c.weights.pop_back();
+      }
+      expect_good(c, 4);
+      if (HasFatalFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace tern::test
