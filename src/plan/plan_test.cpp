@@ -268,6 +268,8 @@ TEST(Tunings, HaveWords) {
                                    {"threads=12x", "threads is '12x'"},
                                    {"grid=huge", "'huge' is not one of auto, fixed, occupancy"},
                                    {"dependent=1", "dependent is '1', which is not on or off"},
+                                   {"split=2,threads=64,split=2", "split is there twice"},
+                                   {"dependent=on,dependent=off", "dependent is there twice"},
                                    {"blocks=2", "'blocks' is not one of threads, grid, split, dependent"}}) {
     const auto refused = parse_tuning(text);
     ASSERT_FALSE(refused.ok()) << text;

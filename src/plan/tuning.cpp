@@ -59,13 +59,18 @@ std::string name(const Tuning& tuning) {
 
 Result<Tuning> parse_tuning(std::string_view text) {
   Tuning tuning;
+  std::vector<std::string_view> keys;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || item.size() + 1 == text.size())
       return error(Code::invalid_argument, kWhere, "'{}' is not as in threads=256,grid=fixed,split=4,dependent=off",
                    text);
-    TERN_RETURN_IF_ERROR(set(tuning, item.substr(0, equals), item.substr(equals + 1)));
+    const std::string_view key = item.substr(0, equals);
+    if (std::ranges::find(keys, key) != keys.end())
+      return error(Code::invalid_argument, kWhere, "{} is there twice", key);
+    keys.push_back(key);
+    TERN_RETURN_IF_ERROR(set(tuning, key, item.substr(equals + 1)));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
   }
   return tuning;
