@@ -154,6 +154,29 @@ TEST_F(PackingOnGpu, APendingFindingSurvives) {
   }
 }
 
+// Memory that the caller gives must be the device's own.
+TEST_F(PackingOnGpu, IntoMemoryOfTheRightDevice) {
+  const Weights w = make_weights(33, 300);
+  const auto into = [&](const Context& on, std::span<std::byte> memory) {
+    return PackedWeights::pack(on, w.code_view(), w.scale_view(), w.n, w.k, w.granularity, memory);
+  };
+  const auto bytes = static_cast<std::int64_t>(*PackedWeights::packed_bytes(*gpu_, w.n, w.k, w.granularity));
+  Tensor there = *gpu_->allocate(DType::u8, {bytes}), here = *cpu_->allocate(DType::u8, {bytes + 256});
+  Tensor pinned = *Tensor::allocate(*pinned_memory(), DType::u8, {bytes});
+  EXPECT_TRUE(into(*gpu_, there.as<std::byte>()).ok());
+  const auto skip = (256 - reinterpret_cast<std::uintptr_t>(here.data()) % 256) % 256;
+  for (const std::span<std::byte> wrong : {here.as<std::byte>().subspan(skip), pinned.as<std::byte>()}) {
+    const auto refused = into(*gpu_, wrong);
+    ASSERT_EQ(refused.code(), Code::invalid_argument);
+    EXPECT_NE(message(refused).find("the memory lies on cpu, the context is on cuda:0"), std::string::npos)
+        << message(refused);
+  }
+  const auto refused = into(*cpu_, there.as<std::byte>());
+  ASSERT_EQ(refused.code(), Code::invalid_argument);
+  EXPECT_NE(message(refused).find("the memory lies on cuda:0, the context is on cpu"), std::string::npos)
+      << message(refused);
+}
+
 // Codes that a kernel on the first stream is still writing when pack() is called.
 TEST_F(PackingOnGpu, ComesBehindTheFirstStream) {
   const Weights w = make_weights(2048, 4096);

@@ -3,6 +3,7 @@
 
 #include "api/gpu_pack.h"
 #include "base/errors.h"
+#include "device/cuda_place.h"
 #include "format/format.h"
 #include "memory/workspace.h"
 #include "ops/linear/packed_weights.h"
@@ -60,6 +61,9 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
   if (begin % alignment != 0)
     return error(Code::invalid_argument, kPack, "the memory is not aligned to {} bytes", alignment);
+  if (const auto place = cuda::place_of(memory.data()); bytes > 0 && place && *place != context.device().id)
+    return error(Code::invalid_argument, kPack, "the memory lies on {}, the context is on {}", name(*place),
+                 name(context.device().id));
   const ByteSpan target{begin, begin + bytes};
   TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", target));
   TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", target));

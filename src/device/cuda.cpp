@@ -4,11 +4,15 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <atomic>
 
 #include "base/errors.h"
+#include "device/cuda_place.h"
 
 namespace tern::cuda {
 namespace {
+
+std::atomic<bool> in_use = false;  // a device was made current
 
 cudaStream_t raw(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
 cudaEvent_t raw(Event* event) { return reinterpret_cast<cudaEvent_t>(event); }
@@ -37,6 +41,7 @@ Result<T> checked(cudaError_t code, std::string_view call, Made made) {
 }  // namespace
 
 CurrentDevice::CurrentDevice(int index) {
+  in_use.store(true, std::memory_order_relaxed);
   int current = 0;
   status_ = checked(cudaGetDevice(&current), "cudaGetDevice");
   if (!status_.ok() || current == index) return;
@@ -193,6 +198,17 @@ bool pinned(const void* data) {
   if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess) return attributes.type == cudaMemoryTypeHost;
   (void)cudaGetLastError();
   return false;
+}
+std::optional<DeviceId> place_of(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (!in_use.load(std::memory_order_relaxed)) return DeviceId{};
+  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return DeviceId{};
+  }
+  if (attributes.type == cudaMemoryTypeManaged) return {};
+  if (attributes.type != cudaMemoryTypeDevice) return DeviceId{};
+  return DeviceId{DeviceKind::cuda, attributes.device};
 }
 
 }  // namespace tern::cuda

@@ -1,6 +1,7 @@
 // Builds without CUDA: there are no GPUs, and whoever asks for one is told why.
 #include "base/errors.h"
 #include "device/cuda.h"
+#include "device/cuda_place.h"
 
 namespace tern::cuda {
 namespace {
@@ -44,5 +45,6 @@ Result<MemoryBytes> memory_bytes() { return absent(); }
 Result<void*> allocate_pinned(std::size_t) { return absent(); }
 Status deallocate_pinned(void*) { return absent(); }
 bool pinned(const void*) { return false; }
+std::optional<DeviceId> place_of(const void*) { return DeviceId{}; }
 
 }  // namespace tern::cuda
