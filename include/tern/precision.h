@@ -39,12 +39,13 @@ TERN_API Result<PrecisionChoice> resolve_precision(const Context&, Precision = P
 
 // One precision of one layer: y = x w with the tokens rounded to it, w2_float math and results in it.
 struct PrecisionReport {
-  PrecisionChoice choice;
-  std::string kernel;
-  std::optional<double> sqnr_db;  // against the same in f64 from tokens that were not rounded
-  std::optional<double> cosine;
-  double max_error = 0;     // the largest |y - y64|
-  double microseconds = 0;  // of a run, tokens and weights in place: the median of several
+  PrecisionChoice choice = {};
+  std::string kernel = {};
+  std::optional<double> sqnr_db = {};  // against the same in f64 from tokens that were not rounded
+  std::optional<double> cosine = {};
+  double max_error = 0;      // the largest |y - y64|
+  double microseconds = 0;   // of a run, tokens and weights in place: the median of several
+  std::string refused = {};  // in a comparison: why there are no figures, such as a token beyond f16; empty: there are
 };
 
 // Weights are trits of the host, [n, k]; tokens f32 of the host, [m, k].
@@ -53,7 +54,7 @@ TERN_API Result<PrecisionReport> validate_precision_accuracy(const Context&, con
                                                              Precision = Precision::automatic);
 
 struct PrecisionComparison {
-  std::vector<PrecisionReport> modes;  // f32, f16, bf16
+  std::vector<PrecisionReport> modes;  // f32, f16, bf16; one that the tokens do not fit says so, the others stand
   std::size_t optimal = 0;             // the fastest whose SQNR is high enough; f32 when none is
 };
 TERN_API Result<PrecisionComparison> benchmark_precision_modes(const Context&, const QuantizedTensor& weights,

@@ -46,6 +46,7 @@ typedef struct tern_precision_report {
   double cosine;   // likewise
   double max_error;
   double microseconds;  // of a run, tokens and weights in place: the median of several
+  const char* refused;  // of several reports: why there are no figures, such as a token beyond f16; "": there are
 } tern_precision_report;
 
 typedef struct tern_precision_reports tern_precision_reports;

@@ -23,7 +23,8 @@ tern_precision_report face_of(const PrecisionReport& report) {
           .sqnr_db = report.sqnr_db.value_or(NAN),
           .cosine = report.cosine.value_or(NAN),
           .max_error = report.max_error,
-          .microseconds = report.microseconds};
+          .microseconds = report.microseconds,
+          .refused = report.refused.c_str()};
 }
 
 // compare(weights, x) makes the comparison.

@@ -66,6 +66,7 @@ TEST_F(CPrecisions, AreComparedAsInCpp) {
   for (std::size_t i = 0; i < count; ++i) {
     const tern_precision_report& mode = report(all, i);
     EXPECT_EQ(mode.struct_size, sizeof(tern_precision_report));
+    EXPECT_STREQ(mode.refused, "");
     EXPECT_EQ(mode.used, types[i]);
     EXPECT_EQ(mode.asked, static_cast<tern_precision>(TERN_PRECISION_F32 + static_cast<int>(i)));
     EXPECT_EQ(mode.fell_back, 0);

@@ -29,11 +29,15 @@ Result<Tensor> rounded(const Context& context, const ConstTensorView& x, const R
   for (std::int64_t row = 0; row < rows.rows; ++row)
     for (std::int64_t i = 0; i < rows.k; ++i) {
       const auto v = static_cast<float>(read_element(x.data, DType::f32, row * rows.stride + i));
-      const auto at = static_cast<std::size_t>(row * rows.k + i);
+      const std::int64_t at = row * rows.k + i;
       if (dtype == DType::f32)
-        host.as<float>()[at] = v;
+        host.as<float>()[static_cast<std::size_t>(at)] = v;
       else
-        host.as<std::uint16_t>()[at] = dtype == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v);
+        host.as<std::uint16_t>()[static_cast<std::size_t>(at)] =
+            dtype == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v);
+      if (std::isfinite(v) && !std::isfinite(read_element(host.data(), dtype, at)))
+        return error_at(at, Code::non_finite, kWhere, "x[{}, {}] (element {}) is {}, beyond {}", row, i, at, v,
+                        name(dtype));
     }
   return host.to(context);
 }
@@ -171,12 +175,19 @@ Result<PrecisionComparison> benchmark_precision_modes(const Context& context, co
   TERN_ASSIGN(made, make_case(context, weights, x));
   PrecisionComparison comparison;
   for (const Precision precision : {Precision::f32, Precision::f16, Precision::bf16}) {
-    TERN_ASSIGN(report, report_of(context, made, x, precision));
-    comparison.modes.push_back(std::move(report));
+    auto report = report_of(context, made, x, precision);
+    if (!report.ok() && report.code() == Code::non_finite && precision != Precision::f32) {
+      // Of this precision alone: f32 took the same tokens.
+      TERN_ASSIGN(choice, resolve_precision(context, precision));
+      comparison.modes.push_back({.choice = choice, .refused = report.error().message});
+      continue;
+    }
+    if (!report.ok()) return std::move(report).error();
+    comparison.modes.push_back(*std::move(report));
   }
   for (std::size_t i = 1; i < comparison.modes.size(); ++i) {
     const PrecisionReport& mode = comparison.modes[i];
-    if (mode.sqnr_db.value_or(-1) >= min_sqnr_db &&
+    if (mode.refused.empty() && mode.sqnr_db.value_or(-1) >= min_sqnr_db &&
         mode.microseconds < comparison.modes[comparison.optimal].microseconds)
       comparison.optimal = i;
   }

@@ -66,6 +66,34 @@ TEST(Precisions, NarrowerOnesLoseMore) {
   EXPECT_EQ(one->max_error, f32.max_error);
 }
 
+// A token that f16 cannot hold costs f16's figures, nobody else's.
+TEST(Precisions, EachModeHasItsOwnError) {
+  const Context context = open();
+  const QuantizedTensor w = weights(context, 70, 300);
+  std::vector<float> x = tokens(5 * 300);
+  x[2 * 300 + 7] = 1e5F;
+  const auto compared = benchmark_precision_modes(context, w, rows(x, 300), -1000);
+  ASSERT_TRUE(compared.ok()) << message(compared);
+  ASSERT_EQ(compared->modes.size(), 3U);
+  const PrecisionReport& f16 = compared->modes[1];
+  EXPECT_EQ(f16.choice.used, DType::f16);
+  EXPECT_EQ(f16.refused, "x[2, 7] (element 607) is 100000, beyond f16");
+  EXPECT_FALSE(f16.sqnr_db);
+  EXPECT_NE(compared->optimal, 1U);
+  for (const std::size_t i : {0U, 2U}) {
+    EXPECT_EQ(compared->modes[i].refused, "");
+    EXPECT_GT(*compared->modes[i].sqnr_db, 40);
+    EXPECT_GT(compared->modes[i].microseconds, 0);
+  }
+  EXPECT_NE(compared->modes[0].max_error, compared->modes[2].max_error);
+  const auto alone = validate_precision_accuracy(context, w, rows(x, 300), Precision::f16);
+  ASSERT_EQ(alone.code(), Code::non_finite);
+  EXPECT_EQ(alone.error().index, 607);
+  // What is not finite in f32 is no mode's own.
+  x[5] = NAN;
+  EXPECT_EQ(benchmark_precision_modes(context, w, rows(x, 300)).code(), Code::non_finite);
+}
+
 TEST(Precisions, RefuseWhatDoesNotFit) {
   const Context context = open();
   const QuantizedTensor w = weights(context, 7, 30);
