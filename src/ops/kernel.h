@@ -28,10 +28,9 @@ struct ProblemFacts {
   Scheme scheme = Scheme::absmean;
   std::int64_t m = 1;  // the largest number of tokens; 1 where an op has none
   std::int64_t k = 0;
-  std::string refused = {};       // why no kernel can do it, whatever its line says
-  std::string epilogue = "none";  // for the plan's id
-  // Where it depends on the problem; else the kernel's own. An accumulator left open is the kernel's.
-  std::optional<Guarantee> guarantee = {};
+  std::string refused = {};                 // why no kernel can do it, whatever its line says
+  std::string epilogue = "none";            // for the plan's id
+  std::optional<Guarantee> guarantee = {};  // where it depends on the problem; else the kernel's own
 };
 
 // A line of kernels.inc. Everything a kernel demands is here, so that it can be judged where it is not built.

@@ -26,7 +26,7 @@ struct Selection {
 Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Machine& machine,
                                 const Options& options, const Preference& preference);
 
-// What a kernel promises of a problem.
+// What a kernel promises of a problem: what the problem says, the rest and an accumulator it leaves open by the kernel.
 Guarantee guarantee_of(const ProblemFacts& problem, const KernelInfo& kernel);
 
 // Why a kernel cannot run on a machine, whatever the problem; nothing when it can.
