@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/activation_quantize/cuda_vectors.h"
+#include "ops/cuda_start.h"
 #include "ops/cuda_words.h"
 
 namespace tern::activation_quantize {
@@ -260,16 +261,8 @@ bool follows_previous() {
 }
 
 int launch_as(void (*kernel)(Job), dim3 blocks, dim3 threads, const Job& job, const cuda::Launch& launch) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
-  config.blockDim = threads;
-  config.stream = static_cast<cudaStream_t>(launch.stream);
-  config.attrs = &attribute;
-  config.numAttrs = launch.dependent && follows_previous() ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, job);
+  return cuda::start(
+      kernel, {.blocks = blocks, .threads = threads, .dependent = launch.dependent && follows_previous()}, launch, job);
 }
 
 template <class E, int kVectors>

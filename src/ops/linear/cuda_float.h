@@ -4,6 +4,7 @@
 
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/cuda_start.h"
 #include "ops/linear/cuda_float_kernels.h"
 
 namespace tern::activation_quantize {
@@ -158,17 +159,12 @@ int launch_kernel(Kernel kernel, std::int64_t blocks, int threads, std::size_t s
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     if (code != cudaSuccess) return code;
   }
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = static_cast<cudaStream_t>(launch.stream);
-  config.attrs = &attribute;
-  config.numAttrs = early_start ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, f);
+  return cuda::start(kernel,
+                     {.blocks = dim3(static_cast<unsigned>(blocks)),
+                      .threads = dim3(static_cast<unsigned>(threads)),
+                      .shared_bytes = static_cast<std::int64_t>(shared_bytes),
+                      .dependent = early_start},
+                     launch, f);
 }
 
 template <class Math, int kParts, class F, class Shape>

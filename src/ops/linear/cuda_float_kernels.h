@@ -127,11 +127,12 @@ struct Results {
   }
 
   // A sum that is not finite was too large for f32 on its way, or x is not finite: 0 * NaN and 0 * infinity are NaN, so
-  // that no row misses it. And what f32 tokens lost of tiny elements matters only where a sum is tiny.
+  // that no row misses it. And what f32 tokens lost of tiny elements matters only where a sum is tiny, or where scales
+  // of groups, which are in it, made it large.
   __device__ void store(int token, float sum) const {
     if (matrix == nullptr || token >= f.job.m) return;
     float t = __fadd_rn(__fmul_rn(sum, Math::kUnit), 0.0F);  // never -0, which tiles behind the last would make 0
-    if (!cuda::finite(t) || (f.tiny != nullptr && fabsf(t) < 0x1p-90F && f.tiny[token] != 0))
+    if (!cuda::finite(t) || (f.tiny != nullptr && (F::kGroups || fabsf(t) < 0x1p-90F) && f.tiny[token] != 0))
       t = sum_again(f, *matrix, token, n);
     if (f.s != nullptr) {
       if (n == 0) check_scale(f.tokens.report, f.s[token], f.tokens.first + token);

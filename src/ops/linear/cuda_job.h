@@ -33,13 +33,13 @@ struct MatrixJob {
 
 // The matrices that share x, their row tiles counted through.
 struct Job {
-  MatrixJob matrices[Linear::kMaxMatrices];
   std::int32_t count;
   std::int32_t row_tiles;  // of all matrices
   std::int32_t column_tiles;
   std::int32_t m;
   std::int32_t k;
   std::int64_t group;  // columns of a group of scales; 0: none
+  MatrixJob matrices[Linear::kMaxMatrices];
 
   // The matrix of a row tile.
   [[nodiscard]] __device__ const MatrixJob& matrix_of(int tile) const {
@@ -49,6 +49,7 @@ struct Job {
   }
 };
 
+// Without data where p has none: to see how it would be cut.
 inline Job job_of(const Params& p) {
   Job job = {};
   job.count = static_cast<std::int32_t>(p.count);
@@ -58,9 +59,10 @@ inline Job job_of(const Params& p) {
   for (std::size_t i = 0; i < p.count; ++i) {
     const Matrix& from = p.matrices[i];
     const Granularity& granularity = from.spec.granularity;
-    job.matrices[i] = {.tiles = reinterpret_cast<const uint4*>(from.weights->codes),
-                       .scales = from.weights->scales,
-                       .scale_stride = from.weights->scale_stride,
+    const PackedWeights::State* const weights = from.weights;
+    job.matrices[i] = {.tiles = weights == nullptr ? nullptr : reinterpret_cast<const uint4*>(weights->codes),
+                       .scales = weights == nullptr ? nullptr : weights->scales,
+                       .scale_stride = weights == nullptr ? 0 : weights->scale_stride,
                        .y = from.y,
                        .y_stride = from.y_stride,
                        .bias = from.bias,

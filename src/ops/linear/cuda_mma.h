@@ -12,14 +12,12 @@ namespace {
 
 // How a launch is cut. row_tiles and depth choose an instance of the kernel, the rest is data.
 struct MmaTuning {
-  int row_tiles = 1;       // of a warp
-  int depth = 4;           // column tiles of a warp that are under way
-  int row_warps = 1;       // of a block
-  int split = 8;           // warps that share the columns of a row tile
-  int blocks_per_sm = 0;   // at most; 0: a block for every group of rows
-  bool fused = true;       // one token of floats: quantized by every block for itself, not by a kernel before
-  int carveout = 50;       // per cent of L1 that is shared memory; the same for kernels that are to overlap
-  bool dependent = false;  // programmatic dependent launch: only of code compiled for sm_90 or newer
+  int row_tiles = 1;      // of a warp
+  int depth = 4;          // column tiles of a warp that are under way
+  int row_warps = 1;      // of a block
+  int split = 8;          // warps that share the columns of a row tile
+  int blocks_per_sm = 0;  // at most; 0: a block for every group of rows
+  bool fused = true;      // one token of floats: quantized by every block for itself, not by a kernel before
 };
 
 inline int mma_token_tiles(std::int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8; }
@@ -118,16 +116,17 @@ inline std::int64_t cut(MmaJob& mma, const MmaTuning& tuning, int token_tiles, s
   return bytes;
 }
 
-struct Grid {
+struct MmaGrid {
   std::int64_t blocks;  // along x
   std::int64_t shared_bytes;
   int shared_limit;  // of any block
 };
 
 template <class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
-int launch_instance(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& launch, const Grid& grid) {
+int launch_instance(const MmaJob& mma, const cuda::Launch& launch, const MmaGrid& grid) {
+  constexpr int kCarveout = 50;  // per cent of L1 that is shared memory
   const auto kernel = mma_linear<Isa, X, kTokenTiles, kRowTiles, kDepth>;
-  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, tuning.carveout);
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, kCarveout);
   if (error == cudaSuccess && grid.shared_bytes > 48 * 1024)  // always to the limit: other threads launch it too
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, grid.shared_limit);
   if (error != cudaSuccess) return error;
@@ -136,9 +135,11 @@ int launch_instance(const MmaJob& mma, const MmaTuning& tuning, const cuda::Laun
   for (; part.first_token < mma.job.m; part.first_token += kMaxY * kTokens) {
     const std::int64_t blocks_y = std::min(ceil_div(mma.job.m - part.first_token, kTokens), kMaxY);
     const int failed =
-        launch_kernel(kernel, dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(blocks_y)),
-                      dim3(kWarp, static_cast<unsigned>(mma.split), static_cast<unsigned>(mma.row_warps)),
-                      grid.shared_bytes, tuning.dependent, launch, part);
+        cuda::start(kernel,
+                    {.blocks = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(blocks_y)),
+                     .threads = dim3(kWarp, static_cast<unsigned>(mma.split), static_cast<unsigned>(mma.row_warps)),
+                     .shared_bytes = grid.shared_bytes},
+                    launch, part);
     if (failed != 0) return failed;
   }
   return cudaSuccess;
@@ -146,18 +147,18 @@ int launch_instance(const MmaJob& mma, const MmaTuning& tuning, const cuda::Laun
 
 // All instances: tiles of tokens, row tiles of a warp, depth.
 template <class Isa, class X>
-int launch_cut(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& launch, const Grid& grid) {
+int launch_cut(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& launch, const MmaGrid& grid) {
   const auto is = [&](int token_tiles, int row_tiles, int depth) {
     return mma_token_tiles(mma.job.m) == token_tiles && tuning.row_tiles == row_tiles && tuning.depth == depth;
   };
-  if (is(1, 1, 4)) return launch_instance<Isa, X, 1, 1, 4>(mma, tuning, launch, grid);
-  if (is(1, 1, 8)) return launch_instance<Isa, X, 1, 1, 8>(mma, tuning, launch, grid);
+  if (is(1, 1, 4)) return launch_instance<Isa, X, 1, 1, 4>(mma, launch, grid);
+  if (is(1, 1, 8)) return launch_instance<Isa, X, 1, 1, 8>(mma, launch, grid);
   if constexpr (std::is_same_v<X, Codes>) {
-    if (is(1, 2, 4)) return launch_instance<Isa, X, 1, 2, 4>(mma, tuning, launch, grid);
-    if (is(2, 1, 4)) return launch_instance<Isa, X, 2, 1, 4>(mma, tuning, launch, grid);
-    if (is(2, 2, 4)) return launch_instance<Isa, X, 2, 2, 4>(mma, tuning, launch, grid);
-    if (is(4, 2, 2)) return launch_instance<Isa, X, 4, 2, 2>(mma, tuning, launch, grid);
-    if (is(8, 2, 2)) return launch_instance<Isa, X, 8, 2, 2>(mma, tuning, launch, grid);
+    if (is(1, 2, 4)) return launch_instance<Isa, X, 1, 2, 4>(mma, launch, grid);
+    if (is(2, 1, 4)) return launch_instance<Isa, X, 2, 1, 4>(mma, launch, grid);
+    if (is(2, 2, 4)) return launch_instance<Isa, X, 2, 2, 4>(mma, launch, grid);
+    if (is(4, 2, 2)) return launch_instance<Isa, X, 4, 2, 2>(mma, launch, grid);
+    if (is(8, 2, 2)) return launch_instance<Isa, X, 8, 2, 2>(mma, launch, grid);
   }
   return cudaErrorInvalidValue;
 }
@@ -172,7 +173,7 @@ int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& l
   if (tuning.row_warps < 1 || tuning.split < 1 ||
       tuning.row_warps * tuning.split > mma_max_warps(token_tiles, tuning.row_tiles, tuning.depth))
     return cudaErrorInvalidValue;
-  Grid grid = {};
+  MmaGrid grid = {};
   const cudaError_t asked =
       cudaDeviceGetAttribute(&grid.shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device);
   if (asked != cudaSuccess) return asked;
@@ -192,7 +193,7 @@ int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& l
       return cudaErrorInvalidValue;
     } else {
       if (fused) return run.template operator()<E>();
-      const int failed = quantize_first<E>(mma.tokens, params, workspace, tuning.dependent, launch);
+      const int failed = quantize_first<E>(mma.tokens, params, workspace, false, launch);
       if (failed != 0) return failed;
       return run.template operator()<Codes>();
     }

@@ -7,9 +7,6 @@
 //     group of rows     column tile   0   1   2   3   4   5  ...           split = 3, row_warps = 2
 //       kRowTiles tiles    warp       0   1   2   0   1   2  ...   sums of warps 0, 1, 2 meet in shared memory
 //       kRowTiles tiles    warp       3   4   5   3   4   5  ...   sums of warps 3, 4, 5
-//
-// The first loads of weights go out before the wait for the kernel before, so that with dependent launches a matrix
-// comes in while its tokens are still being computed.
 #pragma once
 
 #include <type_traits>
@@ -113,13 +110,12 @@ struct MmaBlock {
     copy_tokens<Isa>(mma.tokens, team(), first_token, tokens, column * kColumns, columns * kColumns,
                      shared + mma.tokens_at + buffer * mma.chunk_bytes, token_pitch());
   }
-  // Waits for the kernels before, then brings the first of the tokens: the one that there is, as a rule, with its
-  // addresses ready. The loop in place() keeps the compiler from moving loads of weights behind the wait.
-  __device__ void wait_and_stage(bool whole, Terms& terms, int group) const {
+  // Brings the first of the tokens: the one that there is, as a rule, with its addresses ready. The loop in place()
+  // keeps the compiler from moving loads of weights behind it.
+  __device__ void stage_first(bool whole, Terms& terms, int group) const {
     if constexpr (kQuantizes) {
       const auto* x = opaque(first_vector<X>(mma.tokens, team(), first_token));
       const Place at = place(group);
-      wait_for_previous();
       const bool reports = !mma.tokens.saturate && blockIdx.x == 0;
       auto* maxima = reinterpret_cast<unsigned*>(shared + kMaximaAt);
       const float s = quantize_token<X>(mma.tokens, team(), first_token, x, reports, maxima, shared + mma.tokens_at);
@@ -130,7 +126,6 @@ struct MmaBlock {
       copy.from = opaque(copy.from);
       copy.left = opaque(copy.left);
       const Place at = place(group);
-      wait_for_previous();
       if (tokens == 1 && whole)
         copy.template run<Isa>(mma.tokens, team());
       else
@@ -256,7 +251,6 @@ struct MmaBlock {
   // --- the whole ---
 
   __device__ void run() const {
-    let_next_start();
     const int columns = job.column_tiles, stride = static_cast<int>(gridDim.x);
     int group = static_cast<int>(blockIdx.x);
     const uint4* rows[kRowTiles];
@@ -266,7 +260,7 @@ struct MmaBlock {
     for (int d = 0; d < kDepth; ++d) load(held[d], rows, k_warp + d * mma.split, columns);
     const bool whole = kQuantizes || mma.chunk_batches >= mma.batches;  // all tokens fit in shared memory
     Terms terms;
-    wait_and_stage(whole, terms, group);
+    stage_first(whole, terms, group);
     int parity = 0, buffer = 0;
     for (bool first = true;; first = false) {
       const int next_group = group + stride;

@@ -26,7 +26,7 @@ bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tu
   if (p.count == 0) return false;
   const StreamTuning few = stream_tuning(launch);
   StreamCut cut = {};
-  cut.stream.job = bare_job(p);
+  cut.stream.job = job_of(p);
   if (stream_cut(cut, few, shared_limit(launch), launch.multiprocessors)) {
     tuning = {.threads = kWarp * cut.warps,
               .grid = few.one_row ? GridStrategy::fixed : GridStrategy::occupancy,

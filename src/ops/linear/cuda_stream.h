@@ -24,7 +24,7 @@ constexpr std::int64_t kManyTiles = 120;  // of a block: from here on 16 warps a
 // Clocks from the start of a block until the kernel before has its tokens, so many bytes if they are as many as this
 // one's: measured. A ring that is filled again keeps memory busy all the time, there it matters less.
 constexpr std::int64_t stream_pause(std::int64_t bytes, bool all_at_once) {
-  return all_at_once ? std::min<std::int64_t>(750 + bytes / 8, 3000) : 1000;
+  return all_at_once ? std::clamp<std::int64_t>(bytes / 4 - 100, 400, 3000) : 1000;
 }
 
 struct StreamCut {
@@ -49,6 +49,8 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
   stream.block_rows = static_cast<std::int32_t>(job.row_tiles / cut.blocks);
   stream.longer_blocks = static_cast<std::int32_t>(job.row_tiles % cut.blocks);
   stream.column_tiles = job.column_tiles;
+  const auto* end = reinterpret_cast<const std::byte*>(job.matrices + job.count);
+  stream.used_bytes = static_cast<std::int32_t>(end - reinterpret_cast<const std::byte*>(&stream));
   stream.row_inverse = static_cast<std::uint32_t>(((std::int64_t{1} << 32) + columns - 1) / columns);
   for (int longer = 0; longer < 2; ++longer) {
     const std::int64_t tiles = (stream.block_rows + longer) * columns;
@@ -61,7 +63,7 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
   stream.sums_pitch = static_cast<std::int32_t>(row_tiles * TileMma::kRows + 4);
   const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
   const std::int64_t others =
-      std::int64_t{up(4 * m * stream.sums_pitch)} + up(m * stream.token_pitch) + TileMma::kBytes + 4 * 128;
+      std::int64_t{up(4 * m * stream.sums_pitch)} + up(m * stream.token_pitch) + TileMma::kBytes + 6 * 128;
   // All of a warp's weights if they fit beside the next kernel's, else a ring of three slots.
   const std::int64_t share = ceil_div(row_tiles * columns, cut.warps);
   const std::int64_t room = ((limit + 1024) / 2 - 1024 - others) / (TileMma::kBytes + 8) / cut.warps;
@@ -74,11 +76,15 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
     stream.pause = static_cast<std::int32_t>(stream_pause(m * columns * TileMma::kColumns, slots == 1));
   stream.token_barrier_at = static_cast<std::int32_t>(8 * slots * cut.warps);
   stream.maxima_at = stream.token_barrier_at + 8;
-  stream.sums_at = up(stream.maxima_at + 4 * kStreamWarps);
+  stream.terms_at = stream.maxima_at + 4 * kStreamWarps;
+  stream.sums_at = up(stream.terms_at + 8 * kStreamTokens);
   stream.tokens_at = up(stream.sums_at + 4 * m * stream.sums_pitch);
   stream.ring_at = up(stream.tokens_at + m * stream.token_pitch);
   cut.shared_bytes = stream.ring_at + (slots * cut.warps * slot_tiles + 1) * TileMma::kBytes;
-  return cut.shared_bytes <= limit;
+  if (cut.shared_bytes > limit) return false;
+  // Too much for three blocks: this kernel's and the next one's are enough, a third one's requests come too early.
+  cut.shared_bytes = std::max<std::int64_t>(cut.shared_bytes, up((limit + 1024) / 3 - 1024 + 1));
+  return true;
 }
 
 inline StreamTuning stream_tuning(const cuda::Launch& launch) {
@@ -104,8 +110,12 @@ int launch_stream(const StreamCut& cut, const StreamTuning& tuning, const cuda::
   if (error == cudaSuccess)  // the same for all, so that kernels can overlap
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100);
   if (error != cudaSuccess) return error;
-  return launch_kernel(kernel, dim3(static_cast<unsigned>(cut.blocks)), dim3(static_cast<unsigned>(kWarp * cut.warps)),
-                       cut.shared_bytes, tuning.dependent, launch, cut.stream);
+  return cuda::start(kernel,
+                     {.blocks = dim3(static_cast<unsigned>(cut.blocks)),
+                      .threads = dim3(static_cast<unsigned>(kWarp * cut.warps)),
+                      .shared_bytes = cut.shared_bytes,
+                      .dependent = tuning.dependent},
+                     launch, cut.stream);
 }
 
 // k up to kMaxMmaK; m, n of each matrix and k at least 1; cut: stream_cut() of it.

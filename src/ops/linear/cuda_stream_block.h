@@ -34,8 +34,9 @@ struct StreamJob {
   std::int32_t slots, slot_tiles;           // of a warp's ring
   std::int32_t ring_at;                     // places in shared memory; barriers are at 0
   std::int32_t first_end;                   // row tiles of the first matrix
+  std::int32_t used_bytes;                  // of this: no further matrices
 
-  std::int32_t tokens_at, sums_at, maxima_at, token_barrier_at;
+  std::int32_t tokens_at, sums_at, maxima_at, terms_at, token_barrier_at;
   std::int32_t token_pitch;  // bytes in shared memory
   std::int32_t sums_pitch;   // from token to token
   bool bulk;                 // tokens come by the copy engine
@@ -78,13 +79,13 @@ struct StreamBlock {
 
   [[nodiscard]] __device__ Team team() const { return {thread, threads}; }
 
-  // The parameters come from memory at their first use, which takes long: all lines at once, a warp each.
+  // The parameters come from memory at their first use, which takes long: all lines that are used at once, a warp each.
   __device__ void fetch_parameters() const {
-    constexpr int kLine = 64 / sizeof(int);
-    const int* words = reinterpret_cast<const int*>(&stream);
+    constexpr int kLine = 64;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&stream);
 #pragma unroll 1
-    for (int i = warp * kLine; i < static_cast<int>(sizeof(StreamJob) / sizeof(int)); i += threads / kWarp * kLine)
-      (void)opaque(words[i]);
+    for (int i = warp * kLine; i < stream.used_bytes; i += threads / kWarp * kLine)
+      (void)opaque(*reinterpret_cast<const int*>(bytes + i));
   }
 
   // --- weights ---
@@ -108,18 +109,22 @@ struct StreamBlock {
   // Requests tiles of the block, which lie together but for the ends of matrices.
   __device__ void request(int tile, int count, unsigned to, unsigned barrier) const {
     hopper::arrive_and_expect(barrier, count * kTileBytes);
-    const std::int64_t at = static_cast<std::int64_t>(first_row) * stream.column_tiles + tile;
-    if (at + count <= static_cast<std::int64_t>(stream.first_end) * stream.column_tiles) {
+    const std::int64_t columns = stream.column_tiles;
+    std::int64_t at = first_row * columns + tile;
+    if (at + count <= stream.first_end * columns) {
       hopper::load_bytes(to, stream.first_tiles + at * kWarp, count * kTileBytes, barrier);
       return;
     }
 #pragma unroll 1
-    for (int i = 0; i < count; ++i) {
-      const int row = row_of(tile + i), column = tile + i - row * stream.column_tiles;
-      const MatrixJob& matrix = job.matrix_of(first_row + row);
-      const std::int64_t in_matrix = first_row + row - matrix.first_tile;
-      hopper::load_bytes(to + i * kTileBytes, matrix.tiles + (in_matrix * stream.column_tiles + column) * kWarp,
-                         kTileBytes, barrier);
+    for (int i = 0; count > 0; ++i) {
+      const std::int64_t end = (i + 1 < job.count ? job.matrices[i + 1].first_tile : job.row_tiles) * columns;
+      if (at >= end) continue;
+      const int here = static_cast<int>(min(static_cast<std::int64_t>(count), end - at));
+      const std::int64_t in_matrix = at - job.matrices[i].first_tile * columns;
+      hopper::load_bytes(to, job.matrices[i].tiles + in_matrix * kWarp, here * kTileBytes, barrier);
+      to += here * kTileBytes;
+      at += here;
+      count -= here;
     }
   }
   // By one lane: the slot of the stretch that begins with that tile.
@@ -232,18 +237,23 @@ struct StreamBlock {
 
   // --- results ---
 
-  // One element of y and what its value takes.
+  // A row of y from some token on, and what its values take.
   struct Target {
     std::byte* y = nullptr;  // null: none
     const std::byte* residual = nullptr;
     const float* bias = nullptr;
-    RowTerms row = {1.0F, -0.0F};  // -0 is added where there is nothing to add
-    float added = -0.0F;           // the residual
-    float scale = 1.0F;            // of the token
+    std::int64_t y_step = 0, residual_step = 0;  // bytes to the next token of this thread
+    RowTerms row = {1.0F, -0.0F};                // -0 is added where there is nothing to add
     DType dtype = DType::f32;
     bool squared_relu = false;
   };
-  [[nodiscard]] __device__ Target target(int token, int row) const {
+  // What a token divides by.
+  struct TokenTerms {
+    float scale, reciprocal;
+  };
+  static __device__ TokenTerms terms_of(float scale) { return {scale, quick_reciprocal(scale)}; }
+  // row: of the block.
+  [[nodiscard]] __device__ Target target(int token, int row, int token_step) const {
     const int tile = first_row + row / kRows;
     int i = 0;
     while (i + 1 < job.count && tile >= job.matrices[i + 1].first_tile) ++i;
@@ -257,24 +267,24 @@ struct StreamBlock {
     to.squared_relu = matrix.squared_relu;
     if (matrix.bias != nullptr) to.bias = matrix.bias + n;
     if (matrix.residual != nullptr) to.residual = residual_at(matrix, token, n);
+    if constexpr (kTokens > 1) {
+      to.y_step = token_step * matrix.y_stride * y_bytes(matrix.y_dtype);
+      to.residual_step = token_step * matrix.residual_stride * y_bytes(matrix.y_dtype);
+    }
     return to;
   }
-  // Reads what the kernels before may have written; scale: of the token, where the block quantized it.
-  __device__ void complete(Target& to, int token, float scale) const {
-    to.scale = scale;
-    if constexpr (!kQuantizes)
-      if (stream.tokens.scales != nullptr) to.scale = stream.tokens.scales[token];
+  // Reads what the kernels before may have written; returns the residual of the first token.
+  static __device__ float complete(Target& to) {
     if (to.bias != nullptr) to.row.bias = *to.bias;
-    if (to.residual != nullptr) to.added = load_as(to.dtype, to.residual);
+    return to.residual != nullptr ? load_as(to.dtype, to.residual) : -0.0F;
   }
-  static __device__ void finish(const Target& to, int sum) {
-    if (to.y == nullptr) return;
+  static __device__ void finish(const Target& to, const TokenTerms& token, int sum, float residual) {
     if (to.dtype == DType::i32) {
       *reinterpret_cast<std::int32_t*>(to.y) = dot_of(sum);
       return;
     }
-    const float t = Quotient{to.scale, quick_reciprocal(to.scale)}.of(dot_of(sum));
-    store_as(to.dtype, to.y, __fadd_rn(activated(true, to.squared_relu, to.row, t), to.added));
+    const float t = Quotient{token.scale, token.reciprocal}.of(dot_of(sum));
+    store_as(to.dtype, to.y, __fadd_rn(activated(true, to.squared_relu, to.row, t), residual));
   }
 
   // --- the whole ---
@@ -296,9 +306,16 @@ struct StreamBlock {
     // All that needs no tokens comes before the wait.
 #pragma unroll 1
     for (int i = thread; i < tokens * stream.sums_pitch; i += threads) block_sums[i] = 0;
-    const int results = rows * tokens;
-    int token = kTokens == 1 ? 0 : thread / rows;
-    Target to = thread < results ? target(token, thread - token * rows) : Target{};
+    // A thread finishes a row, of some tokens if rows are few.
+    const bool few = kTokens > 1 && rows > 0 && rows < threads;
+    const int token_step = few ? threads / rows : 1;
+    int row_done = thread, first_token = 0;
+    if (few) {
+      first_token = thread / rows;
+      row_done -= first_token * rows;
+      if (first_token >= token_step) row_done = rows;  // left over
+    }
+    Target to = row_done < rows ? target(first_token, row_done, token_step) : Target{};
     const int token_row = min(lane % 8, tokens - 1);
     const unsigned lane_tokens = opaque(base + stream.tokens_at + token_row * stream.token_pitch + lane / 8 * kChunk);
     const int row = row_of(own.first), until_next = opaque(stream.column_tiles * (row + 1) - own.first);
@@ -306,6 +323,7 @@ struct StreamBlock {
     if (kTokens > 1) __syncthreads();  // that of the tokens as well
 
     float scale = 1.0F;
+    auto* const terms = reinterpret_cast<TokenTerms*>(shared + stream.terms_at);
     if constexpr (kQuantizes) {
       const auto* x = opaque(first_vector<X>(stream.tokens, team(), 0));
       wait_for_previous();
@@ -315,22 +333,37 @@ struct StreamBlock {
     } else {
       wait_for_previous();
       copy_tokens_in();
-      if (blockIdx.x == 0 && thread < tokens && stream.tokens.scales != nullptr)
+      const bool scaled = stream.tokens.scales != nullptr;
+      if (kTokens == 1 && scaled) scale = stream.tokens.scales[0];
+      if (kTokens > 1 && thread < tokens) terms[thread] = terms_of(scaled ? stream.tokens.scales[thread] : 1.0F);
+      if (blockIdx.x == 0 && thread < tokens && scaled)
         check_scale(stream.tokens.report, stream.tokens.scales[thread], thread);
     }
-    if (to.y != nullptr) complete(to, token, scale);
+    float residual = to.y != nullptr ? complete(to) : 0.0F;
     Sm80::wait_for_copies();
     __syncthreads();
     if (kTokens > 1 && stream.bulk) hopper::wait(token_barrier, 0);
     multiply(own, requested, row, until_next, lane_tokens);
     __syncthreads();
-    for (int i = thread; i < results;) {
-      finish(to, block_sums[token * stream.sums_pitch + i - token * rows]);
-      i += threads;
-      if (i >= results) break;
-      token = kTokens == 1 ? 0 : i / rows;
-      to = target(token, i - token * rows);
-      if (to.y != nullptr) complete(to, token, scale);
+    while (row_done < rows) {
+      if (to.y != nullptr) {
+        if constexpr (kTokens == 1) {
+          finish(to, terms_of(scale), block_sums[row_done], residual);
+        } else {
+#pragma unroll 1
+          for (int token = first_token; token < tokens; token += token_step) {
+            if (to.residual != nullptr && token > first_token) residual = load_as(to.dtype, to.residual);
+            finish(to, terms[token], block_sums[token * stream.sums_pitch + row_done], residual);
+            to.y += to.y_step;
+            to.residual += to.residual_step;
+          }
+        }
+      }
+      if (few) break;
+      row_done += threads;
+      if (row_done >= rows) break;
+      to = target(0, row_done, 1);
+      if (to.y != nullptr) residual = complete(to);
     }
   }
 };

@@ -4,28 +4,12 @@
 
 #include <algorithm>
 
+#include "ops/cuda_start.h"
 #include "ops/linear/cuda_job.h"
 #include "ops/linear/cuda_tokens.h"
 
 namespace tern::linear {
 namespace {
-
-// dependent: programmatic dependent launch, only of code compiled for sm_90 or newer.
-template <class... Arguments, class... Given>
-int launch_kernel(void (*kernel)(Arguments...), dim3 blocks, dim3 threads, std::int64_t shared_bytes, bool dependent,
-                  const cuda::Launch& launch, const Given&... given) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
-  config.blockDim = threads;
-  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
-  config.stream = static_cast<cudaStream_t>(launch.stream);
-  config.attrs = &attribute;
-  config.numAttrs = dependent ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, given...);
-}
 
 // Codes of all tokens with their pitch, then their scales: where floats are quantized by a kernel of their own.
 inline std::int64_t token_pitch(std::int64_t k) { return ceil_div(k, TileMma::kColumns) * TileMma::kColumns; }
@@ -39,8 +23,11 @@ int launch_quantize(const Tokens& tokens, std::int64_t m, std::byte* codes, floa
                     const cuda::Launch& launch) {
   const std::int64_t vectors = ceil_div(tokens.k, aq::kVector<E>);
   const int threads = static_cast<int>(std::clamp<std::int64_t>(ceil_div(vectors, 2 * kWarp) * kWarp, 64, 1024));
-  return launch_kernel(quantize_tokens<E>, dim3(static_cast<unsigned>(m)), dim3(static_cast<unsigned>(threads)), 0,
-                       dependent, launch, tokens, codes, static_cast<int>(token_pitch(tokens.k)), scales);
+  return cuda::start(quantize_tokens<E>,
+                     {.blocks = dim3(static_cast<unsigned>(m)),
+                      .threads = dim3(static_cast<unsigned>(threads)),
+                      .dependent = dependent},
+                     launch, tokens, codes, static_cast<int>(token_pitch(tokens.k)), scales);
 }
 
 inline Tokens tokens_of(const Params& params, const cuda::Launch& launch) {

@@ -309,7 +309,7 @@ struct WgmmaMultiplier {
       for (int i = 0; i < kScales; ++i) {
         const int at = i * kGroupThreads + thread;
         if (at < kTokens) terms[at] = token_terms(scales[i]);
-        if (at < kTokens && !corrects(scales[i])) *wants_division = item;
+        if (at < kTokens && !corrects(scales[i])) atomicExch(const_cast<int*>(wants_division), item);
       }
       if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing; not before, where it would wait for loads
       if (thread < S::kBlocks * kGroupRows) rows[thread] = row;

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/cuda_start.h"
 #include "ops/linear/cuda_wgmma_tuning.h"
 
 namespace tern::activation_quantize {
@@ -171,17 +172,12 @@ int wgmma_launch_as(WgmmaJob job, const WgmmaTuning& tuning, const cuda::Launch&
   auto* const kernel = wgmma_kernel<S>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
   if (error != cudaSuccess) return error;
-  cudaLaunchAttribute dependent = {};
-  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  dependent.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = static_cast<unsigned>(std::min(job.tiles.items, launch.multiprocessors));
-  config.blockDim = kWgmmaThreads;
-  config.dynamicSmemBytes = S::kSharedBytes;
-  config.stream = static_cast<cudaStream_t>(launch.stream);
-  config.attrs = &dependent;
-  config.numAttrs = tuning.dependent ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, job);
+  return cuda::start(kernel,
+                     {.blocks = dim3(static_cast<unsigned>(std::min(job.tiles.items, launch.multiprocessors))),
+                      .threads = dim3(kWgmmaThreads),
+                      .shared_bytes = S::kSharedBytes,
+                      .dependent = tuning.dependent},
+                     launch, job);
 }
 
 // --- launches of the kernel whose blocks share tiles ---
@@ -219,25 +215,14 @@ int split_launch_as(const SplitJob& job, const WgmmaTuning& tuning, const cuda::
     error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   if (error != cudaSuccess) return error;
-  cudaLaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (tuning.dependent) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (job.log_split > 0) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {1U << job.log_split, 1, 1};
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim = {static_cast<unsigned>(job.row_blocks) << job.log_split,
-                    static_cast<unsigned>(ceil_div(job.job.m, S::kWidth)), 1};
-  config.blockDim = kSplitThreads;
-  config.dynamicSmemBytes = S::kSharedBytes;
-  config.stream = static_cast<cudaStream_t>(launch.stream);
-  config.attrs = attributes;
-  config.numAttrs = count;
-  return cudaLaunchKernelEx(&config, kernel, job);
+  return cuda::start(kernel,
+                     {.blocks = dim3(static_cast<unsigned>(job.row_blocks) << job.log_split,
+                                     static_cast<unsigned>(ceil_div(job.job.m, S::kWidth))),
+                      .threads = dim3(kSplitThreads),
+                      .shared_bytes = S::kSharedBytes,
+                      .cluster = 1U << job.log_split,
+                      .dependent = tuning.dependent},
+                     launch, job);
 }
 
 // Float activations become token_i8 in the workspace first, int8 ones are copied there where they are not aligned.

@@ -24,10 +24,7 @@ struct TokenTerms {
 __device__ inline bool corrects(float scale) { return scale >= 0x1p-60F && scale <= 0x1p60F; }
 // Of a scale that corrects, so that the reciprocal needs no more than the steps in which __frcp_rn() rounds it rightly.
 __device__ inline TokenTerms token_terms(float scale) {
-  float near;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(scale));
-  const float reciprocal = __fmaf_rn(__fmaf_rn(-near, scale, 1.0F), near, near);
-  return {__fmul_rn(scale, TileMma::kUnit), __fmul_rn(reciprocal, 1.0F / TileMma::kUnit)};
+  return {__fmul_rn(scale, TileMma::kUnit), __fmul_rn(quick_reciprocal(scale), 1.0F / TileMma::kUnit)};
 }
 // Quotient::of(dot_of(sum)) of a scale that corrects.
 __device__ inline float quotient_of(int sum, float s, float reciprocal) {

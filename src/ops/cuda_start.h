@@ -1,0 +1,45 @@
+// Starting a CUDA kernel with the attributes that its grid asks for. For .cu files only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/cuda_launch.h"
+
+namespace tern::cuda {
+namespace {
+
+struct Grid {
+  dim3 blocks, threads;
+  std::int64_t shared_bytes = 0;
+  unsigned cluster = 1;    // blocks of a cluster, along x
+  bool dependent = false;  // programmatic dependent launch, only of code compiled for sm_90 or newer
+};
+
+// Returns a cudaError_t, of this start alone.
+template <class... Arguments, class... Given>
+int start(void (*kernel)(Arguments...), const Grid& grid, const Launch& launch, const Given&... given) {
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (grid.dependent) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (grid.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {grid.cluster, 1, 1};
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = static_cast<std::size_t>(grid.shared_bytes);
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = attributes;
+  config.numAttrs = count;
+  return cudaLaunchKernelEx(&config, kernel, given...);
+}
+
+}  // namespace
+}  // namespace tern::cuda
