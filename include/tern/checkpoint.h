@@ -88,6 +88,7 @@ class Checkpoint {
  public:
   // A .safetensors or .gguf file (known by its first bytes, not by its name), an index of shards such as
   // model.safetensors.index.json, or a folder that holds one of these.
+  // A part of a split GGUF model is refused: the other parts would be lost.
   static TERN_API Result<Checkpoint> open(const std::string& path, const OpenOptions& options = {});
 
   [[nodiscard]] TERN_API Container container() const;
@@ -95,8 +96,10 @@ class Checkpoint {
   [[nodiscard]] TERN_API std::span<const CheckpointFile> files() const;  // those with tensors, in order
   [[nodiscard]] TERN_API std::span<const StoredTensor> tensors() const;  // as their bytes lie, file by file
   [[nodiscard]] TERN_API std::optional<std::size_t> find(std::string_view name) const;  // an index into tensors()
-  [[nodiscard]] TERN_API const Metadata& metadata() const;  // texts alone in safetensors; those of every shard
-  [[nodiscard]] TERN_API std::size_t total_bytes() const;   // of all tensors
+  [[nodiscard]] TERN_API const Metadata& metadata() const;  // of safetensors: texts, from all shards
+  // What open() found odd but not wrong, such as a total size in an index that is not that of the tensors.
+  [[nodiscard]] TERN_API std::span<const std::string> notes() const;
+  [[nodiscard]] TERN_API std::size_t total_bytes() const;  // of all tensors
 
   // The bytes of tensors()[index], at any alignment. They live as long as a copy of the checkpoint does.
   [[nodiscard]] TERN_API std::span<const std::uint8_t> data(std::size_t index) const;
