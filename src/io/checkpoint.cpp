@@ -39,7 +39,7 @@ Result<std::string> one_of(const std::string& folder, std::vector<std::string> n
     names.emplace_back("...");
   }
   return error(Code::invalid_argument, kOpen, "'{}' holds several checkpoints; name one of them: {}", folder,
-               printable(listed(names)));
+               escaped(listed(names)));
 }
 
 // The checkpoint that a folder holds.
