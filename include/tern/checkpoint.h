@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tern/export.h"
@@ -87,8 +88,8 @@ struct CheckpointFile {
 class Checkpoint {
  public:
   // A .safetensors or .gguf file (known by its first bytes, not by its name), an index of shards such as
-  // model.safetensors.index.json, or a folder that holds one of these.
-  // A part of a split GGUF model is refused: the other parts would be lost.
+  // model.safetensors.index.json, or a folder that holds one of these. A part of a split GGUF model is refused: the
+  // other parts would be lost.
   static TERN_API Result<Checkpoint> open(const std::string& path, const OpenOptions& options = {});
 
   [[nodiscard]] TERN_API Container container() const;

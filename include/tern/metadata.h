@@ -105,7 +105,7 @@ struct MetaEntry {
 using Metadata = std::vector<MetaEntry>;
 
 TERN_API const MetaValue* find_key(const Metadata&, std::string_view key);  // null: there is none
-TERN_API void set_key(Metadata&, std::string_view key,
-                      MetaValue value);  // replaces it where it stands, or adds it last
+// Replaces the value where it stands, or adds it last.
+TERN_API void set_key(Metadata&, std::string_view key, MetaValue value);
 
 }  // namespace tern

@@ -25,8 +25,7 @@ struct PlannedContainer {
   std::size_t file_bytes = 0;
 };
 
-// Limits that honest files stay a hundred times below. They keep what a hostile header of 100 MB can make us allocate
-// under 200 MB.
+// Limits far above every honest file: they bound what a hostile header of 100 MB can make us allocate to a few hundred.
 inline constexpr std::size_t kMaxTensors = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxKeys = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxNameBytes = 65535;  // GGUF's limit for keys; ours for every name

@@ -47,7 +47,9 @@ json json_of(const MetaValue& value, std::size_t max_elements) {
     case MetaKind::f32: {
       // The shortest digits that give the same float, not those of the double next to it.
       const auto v = std::bit_cast<float>(static_cast<std::uint32_t>(value.bits()));
-      return std::isfinite(v) ? json::parse(fmt::format("{}", v)) : json_number(v);
+      if (!std::isfinite(v)) return json_number(v);
+      const std::string digits = fmt::format("{}", v);
+      return json::parse(digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits);
     }
     case MetaKind::f64: return json_number(*value.number());
     case MetaKind::string: return *value.text();

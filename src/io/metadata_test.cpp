@@ -32,6 +32,7 @@ TEST(Metadata, EveryScalarKindKeepsItsValue) {
       {MetaValue(std::uint64_t{UINT64_MAX}), MetaKind::u64, "u64", 8, std::nullopt, "18446744073709551615"},
       {MetaValue(true), MetaKind::boolean, "bool", 1, std::nullopt, "true"},
       {MetaValue(1e-5F), MetaKind::f32, "f32", 4, std::nullopt, "1e-05"},
+      {MetaValue(500000.0F), MetaKind::f32, "f32", 4, std::nullopt, "500000.0"},
       {MetaValue(0.1), MetaKind::f64, "f64", 8, std::nullopt, "0.1"},
       {MetaValue("text"), MetaKind::string, "string", 0, std::nullopt, "\"text\""},
   };
