@@ -67,6 +67,7 @@ struct StoredTensor {
   std::vector<std::int64_t> shape;  // row-major, outermost first, in both containers
   std::size_t bytes = 0;
   int gguf_id = -1;  // the id that stands, or is to stand, in a GGUF file; -1: that of the type
+  friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
 
 // Untrusted text as one printable line: what is not printable ASCII as \xNN, cut after `max_shown` characters.

@@ -1,38 +1,35 @@
-// Counts what a fuzz target allocates: replaces operator new of the program that includes it, once.
+// How much memory a task holds at most, in a program built with the address sanitizer: for fuzz targets.
 #pragma once
 
-#include <malloc.h>
+#include <sanitizer/allocator_interface.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 
 namespace tern {
 
-struct AllocationPeak {
-  static inline std::size_t live_bytes = 0;
-  static inline std::size_t peak_bytes = 0;
-  // How far the peak of `task` lies above where it began.
+// The hooks count every allocation of the process from the first call on; fuzzers have one thread.
+class AllocationPeak {
+ public:
   template <class Task>
   static std::size_t of(Task&& task) {
-    const std::size_t before = peak_bytes = live_bytes;
+    static const bool installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free) != 0;
+    live_bytes_ = peak_bytes_ = 0;
     task();
-    return peak_bytes - before;
+    return installed ? static_cast<std::size_t>(peak_bytes_) : SIZE_MAX;
   }
+
+ private:
+  static void on_malloc(const volatile void*, std::size_t bytes) {
+    live_bytes_ += static_cast<std::ptrdiff_t>(bytes);
+    peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+  }
+  static void on_free(const volatile void* memory) {
+    if (memory == nullptr) return;
+    live_bytes_ -= static_cast<std::ptrdiff_t>(__sanitizer_get_allocated_size(const_cast<const void*>(memory)));
+  }
+  static inline std::ptrdiff_t live_bytes_ = 0;
+  static inline std::ptrdiff_t peak_bytes_ = 0;
 };
 
 }  // namespace tern
-
-void* operator new(std::size_t bytes) {
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) std::abort();
-  tern::AllocationPeak::live_bytes += ::malloc_usable_size(memory);
-  tern::AllocationPeak::peak_bytes = std::max(tern::AllocationPeak::peak_bytes, tern::AllocationPeak::live_bytes);
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  if (memory != nullptr) tern::AllocationPeak::live_bytes -= ::malloc_usable_size(memory);
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }

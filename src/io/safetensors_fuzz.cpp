@@ -28,9 +28,7 @@ void check_again(const ParsedContainer& parsed, std::size_t size) {
   const auto again = safetensors::parse(bytes_of(file));
   check(again.ok() && again->metadata == parsed.metadata && again->tensors.size() == tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const StoredTensor& a = again->tensors[i];
-    const StoredTensor& b = tensors[i];
-    check(a.name == b.name && a.type == b.type && a.shape == b.shape && a.bytes == b.bytes);
+    check(again->tensors[i] == tensors[i]);
     check(again->offsets[i] == planned->offsets[i]);
   }
 }
