@@ -98,16 +98,15 @@ class HeaderEvents final : public JsonEvents {
   }
 
   bool on_number(std::uint64_t value) override {
-    Entry* entry = entries.empty() ? nullptr : &entries.back();
     if (value <= static_cast<std::uint64_t>(INT64_MAX)) {
       if (state_ == State::shape) {
-        if (entry->tensor.shape.size() >= kMaxAxes)
-          return fail(fmt::format("tensor '{}' has more than {} axes", shown(), kMaxAxes));
-        entry->tensor.shape.push_back(static_cast<std::int64_t>(value));
+        std::vector<std::int64_t>& shape = entries.back().tensor.shape;
+        if (shape.size() >= kMaxAxes) return fail(fmt::format("tensor '{}' has more than {} axes", shown(), kMaxAxes));
+        shape.push_back(static_cast<std::int64_t>(value));
         return true;
       }
       if (state_ == State::offsets && offsets_ < 2) {
-        (offsets_++ == 0 ? entry->begin : entry->end) = value;
+        (offsets_++ == 0 ? entries.back().begin : entries.back().end) = value;
         return true;
       }
     }
