@@ -1,11 +1,12 @@
-// Files: tensors as .npy or as raw elements, quantized tensors as .npz. Output appears under its name only when it is
-// whole.
+// Files: tensors as .npy or as raw elements, quantized tensors as .npz, whole models as checkpoints. Output appears
+// under its name only when it is whole.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "tern/checkpoint.h"
 #include "tern/export.h"
 #include "tern/quantize.h"
 #include "tern/status.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "tern/checkpoint.h"
 
 namespace tern {
 
@@ -15,18 +16,8 @@ inline Error os_error(int number, std::string_view where, std::string_view actio
   return error(Code::io_error, where, "cannot {} '{}': {}", action, path, std::generic_category().message(number));
 }
 
-// At most 40 characters of untrusted text, with what is not printable as \xNN.
-inline std::string printable(std::string_view text) {
-  constexpr std::size_t kMaxShown = 40;
-  std::string shown;
-  for (const char c : text.substr(0, kMaxShown)) {
-    if (c >= ' ' && c <= '~')
-      shown += c;
-    else
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return text.size() > kMaxShown ? shown + "..." : shown;
-}
+// At most 40 characters of untrusted text, as errors quote it.
+inline std::string printable(std::string_view text) { return escaped(text, 40); }
 
 // An error of a parser that saw only bytes, told by the call that knows their name: "'x.npz': codes.npy: ...".
 inline Error in_file(Error inner, std::string_view where, std::string_view path) {

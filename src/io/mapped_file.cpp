@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "io/file_error.h"
@@ -42,6 +43,15 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   void* data = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) return os_error(errno, where, "map", path);
   return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<std::uint8_t*>(data), size_bytes}));
+}
+
+void MappedFile::release(std::size_t offset, std::size_t bytes) const {
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (offset >= bytes_.size() || bytes == 0) return;
+  // Pages that a neighbour shares go too: whoever reads on pays for one of them once more.
+  const std::size_t begin = offset / page * page;
+  const std::size_t end = offset + std::min(bytes, bytes_.size() - offset);
+  ::madvise(bytes_.data() + begin, end - begin, MADV_DONTNEED);  // advice: nothing depends on it
 }
 
 MappedFile::~MappedFile() {

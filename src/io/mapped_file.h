@@ -23,6 +23,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
+  // Lets the pages of a stretch leave this process; touching them again reads them again.
+  void release(std::size_t offset, std::size_t bytes) const;
 
  private:
   explicit MappedFile(std::span<std::uint8_t> bytes) : bytes_(bytes) {}

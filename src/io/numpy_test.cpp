@@ -1,26 +1,17 @@
 // Files that go to numpy and come back, where a Python with numpy is installed.
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "format/format.h"
-#include "io/test_files.h"
+#include "io/python.h"
 #include "tern/io.h"
 
 namespace tern {
 namespace {
 
-bool have_numpy() { return std::system("python3 -c 'import numpy' >/dev/null 2>&1") == 0; }
-
-// Runs a program with `folder` as its working folder; its assertions are the test.
-bool python(const TempFolder& folder, const std::string& program) {
-  write_text(folder / "program.py", program);
-  return std::system(("cd '" + folder.path().string() + "' && python3 program.py").c_str()) == 0;
-}
-
 TEST(Numpy, ReadsAndRewritesEveryNpyToTheSameBytes) {
-  if (!have_numpy()) GTEST_SKIP() << "python3 has no numpy";
+  if (const std::string why = python_lacks("numpy"); !why.empty()) GTEST_SKIP() << why;
   const TempFolder folder;
   const std::vector<std::uint8_t> data(24 * 8, 0x3C);
   std::vector<std::string> names;
@@ -29,16 +20,16 @@ TEST(Numpy, ReadsAndRewritesEveryNpyToTheSameBytes) {
       names.push_back(std::to_string(names.size()) + ".npy");
       ASSERT_TRUE(save_npy(folder / names.back(), ConstTensorView(data.data(), dtype, shape)).ok());
     }
-  ASSERT_TRUE(python(folder,
-                     "import glob, numpy\n"
-                     "for name in glob.glob('*.npy'):\n"
-                     "    numpy.save(name[:-4] + '.again', numpy.load(name))\n"));
+  ASSERT_TRUE(run_python(folder,
+                         "import glob, numpy\n"
+                         "for name in glob.glob('*.npy'):\n"
+                         "    numpy.save(name[:-4] + '.again', numpy.load(name))\n"));
   for (const std::string& name : names)
     EXPECT_EQ(read_text(folder / name), read_text(folder / (name.substr(0, name.size() - 4) + ".again.npy"))) << name;
 }
 
 TEST(Numpy, ReadsAndRewritesAQuantizedTensor) {
-  if (!have_numpy()) GTEST_SKIP() << "python3 has no numpy";
+  if (const std::string why = python_lacks("numpy"); !why.empty()) GTEST_SKIP() << why;
   const TempFolder folder;
   QuantizedTensor tensor;
   tensor.shape = {2, 3};
@@ -53,17 +44,17 @@ TEST(Numpy, ReadsAndRewritesAQuantizedTensor) {
     tensor.scales.as<float>()[row] = 0.5F + static_cast<float>(row);
   }
   ASSERT_TRUE(save_quantized(folder / "w.npz", tensor).ok());
-  ASSERT_TRUE(python(folder,
-                     "import json, numpy\n"
-                     "f = numpy.load('w.npz')\n"
-                     "meta = json.loads(bytes(f['meta']))\n"
-                     "assert meta['shape'] == [2, 3] and meta['scheme'] == 'int2' and meta['version'] == 1, meta\n"
-                     "assert meta['granularity'] == 'row' and meta['format'] == 's2', meta\n"
-                     "assert json.loads(f['meta'].item()) == meta\n"
-                     "assert f['codes'].tolist() == [[0b00000110], [0b00011111]], f['codes']\n"
-                     "assert f['scales'].tolist() == [[0.5], [1.5]], f['scales']\n"
-                     "numpy.savez('again.npz', **f)\n"
-                     "numpy.savez_compressed('deflated.npz', **f)\n"));
+  ASSERT_TRUE(run_python(folder,
+                         "import json, numpy\n"
+                         "f = numpy.load('w.npz')\n"
+                         "meta = json.loads(bytes(f['meta']))\n"
+                         "assert meta['shape'] == [2, 3] and meta['scheme'] == 'int2' and meta['version'] == 1, meta\n"
+                         "assert meta['granularity'] == 'row' and meta['format'] == 's2', meta\n"
+                         "assert json.loads(f['meta'].item()) == meta\n"
+                         "assert f['codes'].tolist() == [[0b00000110], [0b00011111]], f['codes']\n"
+                         "assert f['scales'].tolist() == [[0.5], [1.5]], f['scales']\n"
+                         "numpy.savez('again.npz', **f)\n"
+                         "numpy.savez_compressed('deflated.npz', **f)\n"));
   const auto again = load_quantized(folder / "again.npz");
   ASSERT_TRUE(again.ok()) << again.error().str();
   EXPECT_EQ(again->shape, tensor.shape);

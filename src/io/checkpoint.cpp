@@ -1,0 +1,214 @@
+// Checkpoint: finds the files, maps them, and puts what their parsers say together.
+#include "tern/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+#include <utility>
+
+#include "base/words.h"
+#include "io/file_error.h"
+#include "io/gguf.h"
+#include "io/little_endian.h"
+#include "io/mapped_file.h"
+#include "io/safetensors.h"
+
+namespace tern {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kOpen = "Checkpoint::open";
+constexpr std::string_view kIndexEnding = ".safetensors.index.json";
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+constexpr std::string_view kSingleName = "model.safetensors";
+
+struct Place {
+  std::size_t file = 0;
+  std::size_t offset = 0;
+};
+
+// The one file to open among those of a kind: the one that everybody names so, or the only one.
+Result<std::string> one_of(const std::string& folder, std::vector<std::string> names, std::string_view usual) {
+  if (std::ranges::find(names, usual) != names.end()) return std::string(usual);
+  if (names.size() == 1) return names.front();
+  std::ranges::sort(names);
+  if (names.size() > 4) {
+    names.resize(4);
+    names.emplace_back("...");
+  }
+  return error(Code::invalid_argument, kOpen, "'{}' holds several checkpoints; name one of them: {}", folder,
+               escaped(listed(names)));
+}
+
+// The checkpoint that a folder holds.
+Result<std::string> find_in_folder(const std::string& folder) {
+  std::vector<std::string> indices;
+  std::vector<std::string> singles;
+  std::vector<std::string> ggufs;
+  std::error_code failure;
+  for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
+    std::string file = it->path().filename().string();
+    if (file.starts_with('.')) continue;
+    if (file.ends_with(kIndexEnding))
+      indices.push_back(std::move(file));
+    else if (file.ends_with(".safetensors"))
+      singles.push_back(std::move(file));
+    else if (file.ends_with(".gguf"))
+      ggufs.push_back(std::move(file));
+  }
+  if (failure) return os_error(failure.value(), kOpen, "read the folder", folder);
+  const bool safetensors = !indices.empty() || !singles.empty();
+  if (!safetensors && ggufs.empty())
+    return error(Code::invalid_argument, kOpen, "'{}' holds no .safetensors and no .gguf file", folder);
+  if (safetensors && !ggufs.empty())
+    return error(Code::invalid_argument, kOpen, "'{}' holds both .safetensors and .gguf files; name one of them",
+                 folder);
+  Result<std::string> found = !indices.empty() ? one_of(folder, indices, kIndexName)
+                                               : one_of(folder, safetensors ? singles : ggufs, kSingleName);
+  if (!found.ok()) return found;
+  return (fs::path(folder) / *found).string();
+}
+
+}  // namespace
+
+struct Checkpoint::Impl {
+  Container container = Container::safetensors;
+  std::string path;
+  std::vector<std::shared_ptr<const MappedFile>> maps;
+  std::vector<CheckpointFile> files;
+  std::vector<StoredTensor> tensors;
+  std::vector<Place> places;
+  Metadata metadata;
+  std::unordered_map<std::string, std::size_t> key_places;  // into metadata
+  std::vector<std::string> notes;
+  std::unordered_map<std::string_view, std::size_t> by_name;  // into tensors, which no longer change
+  std::size_t total_bytes = 0;
+
+  // Takes over what a parser said of one file.
+  void add(const std::string& file_path, std::shared_ptr<const MappedFile> map, ParsedContainer parsed) {
+    files.push_back({file_path, map->bytes().size()});
+    maps.push_back(std::move(map));
+    for (std::size_t i = 0; i < parsed.tensors.size(); ++i) {
+      total_bytes += parsed.tensors[i].bytes;
+      tensors.push_back(std::move(parsed.tensors[i]));
+      places.push_back({maps.size() - 1, parsed.offsets[i]});
+    }
+    for (MetaEntry& entry : parsed.metadata) add_key(file_path, std::move(entry));
+  }
+
+  // Shards repeat each other's keys; one that disagrees is kept under a name of its own.
+  void add_key(const std::string& file_path, MetaEntry entry) {
+    const auto known = key_places.find(entry.key);
+    if (known != key_places.end()) {
+      if (metadata[known->second].value == entry.value) return;
+      entry.key = fs::path(file_path).filename().string() + ":" + entry.key;
+    }
+    key_places.emplace(entry.key, metadata.size());
+    metadata.push_back(std::move(entry));
+  }
+
+  Status index_names() {
+    by_name.reserve(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (const auto [found, added] = by_name.emplace(tensors[i].name, i); !added)
+        return error(Code::corrupt_file, kOpen, "'{}': tensor '{}' is in both '{}' and '{}'", path,
+                     printable(tensors[i].name), files[places[found->second].file].path, files[places[i].file].path);
+    return {};
+  }
+
+  Status open_single(const std::string& file_path, std::shared_ptr<const MappedFile> map, const OpenOptions& options) {
+    const bool is_gguf = gguf::has_magic(map->bytes());
+    container = is_gguf ? Container::gguf : Container::safetensors;
+    auto parsed = is_gguf ? gguf::parse(map->bytes(), options) : safetensors::parse(map->bytes());
+    if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, file_path);
+    const MetaValue* parts = is_gguf ? find_key(parsed->metadata, "split.count") : nullptr;
+    if (parts != nullptr && parts->integer().value_or(1) > 1)
+      return error(Code::unsupported, kOpen, "'{}' is one of {} parts; join them with llama-gguf-split --merge",
+                   file_path, *parts->integer());
+    add(file_path, std::move(map), *std::move(parsed));
+    return {};
+  }
+
+  Status open_shards(const std::string& index_path, std::string_view text) {
+    auto parsed_index = safetensors::parse_index(text);
+    if (!parsed_index.ok()) return in_file(std::move(parsed_index).error(), kOpen, index_path);
+    std::vector<std::string_view> names;  // in the order of their first tensor
+    std::unordered_map<std::string_view, std::size_t> shards;
+    for (const auto& entry : parsed_index->weight_map)
+      if (shards.emplace(entry.file, names.size()).second) names.push_back(entry.file);
+    const fs::path folder = fs::path(index_path).parent_path();
+    for (const std::string_view shard : names) {
+      const std::string shard_path = (folder / shard).string();
+      TERN_ASSIGN(map, MappedFile::open(shard_path, kOpen));
+      auto parsed = safetensors::parse(map->bytes());
+      if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, shard_path);
+      add(shard_path, std::move(map), *std::move(parsed));
+    }
+    TERN_RETURN_IF_ERROR(index_names());
+    for (const auto& entry : parsed_index->weight_map) {
+      const auto found = by_name.find(entry.tensor);
+      if (found == by_name.end() || places[found->second].file != shards.at(entry.file))
+        return error(Code::corrupt_file, kOpen, "'{}': tensor '{}' is not in '{}', where the weight_map says it is",
+                     index_path, printable(entry.tensor), printable(entry.file));
+    }
+    if (tensors.size() > parsed_index->weight_map.size())
+      notes.push_back(fmt::format("the shards hold {} tensors that the weight_map of '{}' does not name",
+                                  tensors.size() - parsed_index->weight_map.size(), index_path));
+    if (parsed_index->total_bytes >= 0 && std::cmp_not_equal(parsed_index->total_bytes, total_bytes))
+      notes.push_back(fmt::format("'{}' says total_size is {}; the tensors have {} bytes", index_path,
+                                  parsed_index->total_bytes, total_bytes));
+    return {};
+  }
+};
+
+Result<Checkpoint> Checkpoint::open(const std::string& path, const OpenOptions& options) {
+  std::string file_path = path;
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    TERN_ASSIGN(found, find_in_folder(path));
+    file_path = std::move(found);
+  }
+  auto impl = std::make_shared<Impl>();
+  impl->path = path;
+  TERN_ASSIGN(map, MappedFile::open(file_path, kOpen));
+  // An index is JSON from its first byte; a safetensors file has the length of its header before the brace.
+  const bool is_index = file_path.ends_with(".json") ||
+                        (!map->bytes().empty() && map->bytes()[0] == '{' && !safetensors::has_magic(map->bytes()));
+  if (is_index) {
+    TERN_RETURN_IF_ERROR(impl->open_shards(file_path, text_of(map->bytes())));
+  } else {
+    TERN_RETURN_IF_ERROR(impl->open_single(file_path, std::move(map), options));
+    TERN_RETURN_IF_ERROR(impl->index_names());
+  }
+  return Checkpoint(std::move(impl));
+}
+
+Container Checkpoint::container() const { return impl_->container; }
+const std::string& Checkpoint::path() const { return impl_->path; }
+std::span<const CheckpointFile> Checkpoint::files() const { return impl_->files; }
+std::span<const StoredTensor> Checkpoint::tensors() const { return impl_->tensors; }
+const Metadata& Checkpoint::metadata() const { return impl_->metadata; }
+std::span<const std::string> Checkpoint::notes() const { return impl_->notes; }
+std::size_t Checkpoint::total_bytes() const { return impl_->total_bytes; }
+
+std::optional<std::size_t> Checkpoint::find(std::string_view name) const {
+  const auto found = impl_->by_name.find(name);
+  return found == impl_->by_name.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::span<const std::uint8_t> Checkpoint::data(std::size_t index) const {
+  if (index >= impl_->tensors.size()) return {};
+  const Place& place = impl_->places[index];
+  return impl_->maps[place.file]->bytes().subspan(place.offset, impl_->tensors[index].bytes);
+}
+
+void Checkpoint::release(std::size_t index, std::size_t offset_bytes, std::size_t bytes) const {
+  if (index >= impl_->tensors.size() || offset_bytes >= impl_->tensors[index].bytes) return;
+  const Place& place = impl_->places[index];
+  impl_->maps[place.file]->release(place.offset + offset_bytes,
+                                   std::min(bytes, impl_->tensors[index].bytes - offset_bytes));
+}
+
+}  // namespace tern

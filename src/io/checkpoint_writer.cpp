@@ -1,0 +1,134 @@
+// CheckpointWriter: the header first, then bytes in order, zeros between tensors, and a name only at the end.
+#include <algorithm>
+#include <array>
+
+#include "io/file_error.h"
+#include "io/gguf.h"
+#include "io/little_endian.h"
+#include "io/output_file.h"
+#include "io/safetensors.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kCreate = "CheckpointWriter::create";
+constexpr std::string_view kWrite = "CheckpointWriter";
+
+Status check_names(const Metadata& metadata, const std::vector<StoredTensor>& tensors) {
+  if (tensors.size() > kMaxTensors || metadata.size() > kMaxKeys)
+    return error(Code::invalid_argument, kCreate, "{} tensors and {} keys are more than the {} and {} that are read",
+                 tensors.size(), metadata.size(), kMaxTensors, kMaxKeys);
+  std::vector<std::string_view> names;
+  for (const StoredTensor& tensor : tensors) names.push_back(tensor.name);
+  if (const std::size_t i = first_duplicate(names); i < names.size())
+    return error(Code::invalid_argument, kCreate, "there are two tensors '{}'", printable(names[i]));
+  names.clear();
+  for (const MetaEntry& entry : metadata) names.push_back(entry.key);
+  if (const std::size_t i = first_duplicate(names); i < names.size())
+    return error(Code::invalid_argument, kCreate, "there are two keys '{}'", printable(names[i]));
+  return {};
+}
+
+}  // namespace
+
+struct CheckpointWriter::Impl {
+  std::optional<OutputFile> file;  // gone after the first failure, and with it what was written
+  std::vector<StoredTensor> tensors;
+  PlannedContainer planned;
+  std::size_t current = 0;       // the tensor that the next bytes belong to
+  std::size_t current_done = 0;  // bytes of it that are given
+  std::size_t position = 0;      // in the file, with what waits in `waiting`
+  std::string waiting;           // small pieces on their way to a write of their own size
+
+  Status give_up(Status why) {
+    file.reset();
+    return why;
+  }
+
+  Status flush() {
+    if (waiting.empty()) return {};
+    Status written = file->write(bytes_of(waiting));
+    waiting.clear();
+    return written.ok() ? Status() : give_up(std::move(written));
+  }
+
+  Status put(std::span<const std::uint8_t> bytes) {
+    position += bytes.size();
+    if (waiting.size() + bytes.size() >= kWriteChunkBytes) TERN_RETURN_IF_ERROR(flush());
+    if (bytes.size() < kWriteChunkBytes) {
+      waiting += text_of(bytes);
+      return {};
+    }
+    Status written = file->write(bytes);
+    return written.ok() ? Status() : give_up(std::move(written));
+  }
+
+  Status pad_to(std::size_t offset) {
+    static constexpr std::array<std::uint8_t, 4096> kZeros{};
+    while (position < offset)
+      TERN_RETURN_IF_ERROR(put(std::span(kZeros).first(std::min(kZeros.size(), offset - position))));
+    return {};
+  }
+
+  // Steps over tensors that are complete, the empty ones among them, and up to where the next begins.
+  Status advance() {
+    while (current < tensors.size() && current_done == tensors[current].bytes) {
+      ++current;
+      current_done = 0;
+      TERN_RETURN_IF_ERROR(pad_to(current < tensors.size() ? planned.offsets[current] : planned.file_bytes));
+    }
+    return {};
+  }
+};
+
+CheckpointWriter::CheckpointWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CheckpointWriter::~CheckpointWriter() = default;
+CheckpointWriter::CheckpointWriter(CheckpointWriter&&) noexcept = default;
+
+Result<CheckpointWriter> CheckpointWriter::create(const std::string& path, Container container,
+                                                  const Metadata& metadata, std::vector<StoredTensor> tensors) {
+  TERN_RETURN_IF_ERROR(check_names(metadata, tensors));
+  auto planned = container == Container::gguf ? gguf::plan(metadata, tensors) : safetensors::plan(metadata, tensors);
+  if (!planned.ok()) return in_file(std::move(planned).error(), kCreate, path);
+  TERN_ASSIGN(file, OutputFile::create(path, kWrite));
+  auto impl = std::make_unique<Impl>();
+  impl->file.emplace(std::move(file));
+  impl->tensors = std::move(tensors);
+  impl->planned = *std::move(planned);
+  TERN_RETURN_IF_ERROR(impl->put(bytes_of(impl->planned.header)));
+  impl->planned.header = {};
+  TERN_RETURN_IF_ERROR(impl->advance());
+  return CheckpointWriter(std::move(impl));
+}
+
+std::span<const StoredTensor> CheckpointWriter::tensors() const { return impl_->tensors; }
+std::size_t CheckpointWriter::file_bytes() const { return impl_->planned.file_bytes; }
+
+Status CheckpointWriter::write(std::span<const std::uint8_t> bytes) {
+  if (!impl_->file) return error(Code::invalid_argument, kWrite, "the file is finished, or an earlier write failed");
+  if (bytes.empty()) return {};
+  if (impl_->current == impl_->tensors.size())
+    return error(Code::invalid_argument, kWrite, "{} bytes more than the tensors have", bytes.size());
+  const StoredTensor& tensor = impl_->tensors[impl_->current];
+  if (bytes.size() > tensor.bytes - impl_->current_done)
+    return error(Code::invalid_argument, kWrite, "{} bytes for tensor '{}', which lacks {} of {}", bytes.size(),
+                 printable(tensor.name), tensor.bytes - impl_->current_done, tensor.bytes);
+  TERN_RETURN_IF_ERROR(impl_->put(bytes));
+  impl_->current_done += bytes.size();
+  return impl_->advance();
+}
+
+Status CheckpointWriter::finish() {
+  if (!impl_->file) return error(Code::invalid_argument, kWrite, "the file is finished, or an earlier write failed");
+  if (impl_->current < impl_->tensors.size()) {
+    const StoredTensor& tensor = impl_->tensors[impl_->current];
+    return impl_->give_up(error(Code::invalid_argument, kWrite, "tensor '{}' lacks {} of {} bytes",
+                                printable(tensor.name), tensor.bytes - impl_->current_done, tensor.bytes));
+  }
+  TERN_RETURN_IF_ERROR(impl_->flush());
+  Status committed = impl_->file->commit();
+  impl_->file.reset();
+  return committed;
+}
+
+}  // namespace tern

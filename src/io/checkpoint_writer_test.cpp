@@ -1,0 +1,142 @@
+// Writing checkpoints: pieces of any size, what is refused, disks that are full, and nothing left behind.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "io/test_files.h"
+#include "tern/checkpoint.h"
+
+namespace tern {
+namespace {
+
+const std::vector<StoredTensor> kTwo = {{.name = "a", .type = StoredType::i8, .shape = {1000}},
+                                        {.name = "b", .type = StoredType::i8, .shape = {77}}};
+
+TEST(CheckpointWriter, PiecesOfAnySizeMakeTheSameFile) {
+  const TempFolder folder;
+  std::string expected;
+  for (const std::size_t piece : {1U, 7U, 100U, 1000U}) {
+    auto writer = CheckpointWriter::create(folder / "x", Container::gguf, {}, kTwo);
+    ASSERT_TRUE(writer.ok()) << writer.error().str();
+    std::uint8_t next = 0;
+    for (const StoredTensor& tensor : writer->tensors())
+      for (std::size_t done = 0; done < tensor.bytes;) {
+        std::vector<std::uint8_t> bytes(std::min(piece, tensor.bytes - done));
+        for (std::uint8_t& byte : bytes) byte = next++;
+        ASSERT_TRUE(writer->write(bytes).ok());
+        done += bytes.size();
+      }
+    EXPECT_EQ(folder.count(), expected.empty() ? 1U : 2U);  // a temporary name until the end
+    ASSERT_TRUE(writer->finish().ok());
+    EXPECT_EQ(folder.count(), 1U);
+    if (expected.empty()) expected = read_text(folder / "x");
+    EXPECT_EQ(read_text(folder / "x"), expected);
+  }
+  // 1000 bytes, 24 zeros up to a multiple of 32, 77 bytes, 19 zeros.
+  const std::string data = expected.substr(expected.size() - 1024 - 96);
+  EXPECT_EQ(data.substr(1000, 24), std::string(24, '\0'));
+  EXPECT_EQ(static_cast<std::uint8_t>(data[1024]), 1000 % 256);
+  EXPECT_EQ(data.substr(1024 + 77), std::string(19, '\0'));
+}
+
+TEST(CheckpointWriter, TooFewAndTooManyBytesAreErrors) {
+  const TempFolder folder;
+  const std::vector<std::uint8_t> bytes(2000, 1);
+  {
+    auto writer = CheckpointWriter::create(folder / "x", Container::safetensors, {}, kTwo);
+    ASSERT_TRUE(writer.ok());
+    expect_error(writer->write(bytes), Code::invalid_argument, "2000 bytes for tensor 'a', which lacks 1000 of 1000");
+    ASSERT_TRUE(writer->write(std::span(bytes).first(999)).ok());
+    expect_error(writer->write(std::span(bytes).first(2)), Code::invalid_argument, "'a', which lacks 1 of 1000");
+    expect_error(writer->finish(), Code::invalid_argument, "tensor 'a' lacks 1 of 1000 bytes");
+    EXPECT_EQ(folder.count(), 0U);  // before the writer goes
+    expect_error(writer->write(bytes), Code::invalid_argument, "finished, or an earlier write failed");
+    expect_error(writer->finish(), Code::invalid_argument, "finished, or an earlier write failed");
+  }
+  auto writer = CheckpointWriter::create(folder / "x", Container::safetensors, {}, kTwo);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->write(std::span(bytes).first(1000)).ok());
+  ASSERT_TRUE(writer->write({}).ok());
+  ASSERT_TRUE(writer->write(std::span(bytes).first(77)).ok());
+  expect_error(writer->write(std::span(bytes).first(1)), Code::invalid_argument, "1 bytes more than the tensors have");
+  EXPECT_TRUE(writer->finish().ok());
+  EXPECT_TRUE(Checkpoint::open(folder / "x").ok());
+}
+
+TEST(CheckpointWriter, WithoutFinishNothingIsLeftAndTheOldFileStays) {
+  const TempFolder folder;
+  write_text(folder / "x", "old");
+  {
+    auto writer = CheckpointWriter::create(folder / "x", Container::gguf, {}, kTwo);
+    ASSERT_TRUE(writer.ok());
+    EXPECT_EQ(folder.count(), 2U);
+    const CheckpointWriter moved = *std::move(writer);
+    EXPECT_EQ(moved.tensors().size(), 2U);
+  }
+  EXPECT_EQ(folder.count(), 1U);
+  EXPECT_EQ(read_text(folder / "x"), "old");
+}
+
+TEST(CheckpointWriter, WrongArgumentsAreRefusedBeforeAFileIsMade) {
+  const TempFolder folder;
+  const auto create = [&](Container container, const Metadata& metadata, std::vector<StoredTensor> tensors) {
+    return CheckpointWriter::create(folder / "x", container, metadata, std::move(tensors));
+  };
+  for (const Container container : {Container::safetensors, Container::gguf}) {
+    expect_error(create(container, {}, {kTwo[0], kTwo[0]}), Code::invalid_argument, "two tensors 'a'");
+    expect_error(create(container, {{"k", MetaValue("1")}, {"k", MetaValue("2")}}, kTwo), Code::invalid_argument,
+                 "two keys 'k'");
+  }
+  expect_error(create(Container::safetensors, {{"k", MetaValue(1.5)}}, kTwo), Code::invalid_argument,
+               "x': metadata 'k' is f64");
+  expect_error(create(Container::gguf, {}, {{.name = "u", .type = StoredType::u8, .shape = {1}}}),
+               Code::invalid_argument, "'u' is U8");
+  EXPECT_EQ(folder.count(), 0U);
+  expect_error(CheckpointWriter::create(folder / "no/x", Container::gguf, {}, kTwo), Code::io_error, "no folder");
+}
+
+TEST(CheckpointWriter, FullDiskIsAnErrorAndLeavesNothing) {
+  const TempFolder folder;
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a small disk to fill";
+  if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "a small tmpfs cannot be mounted here";
+  Status status;
+  std::size_t left = 9;
+  {
+    auto writer = CheckpointWriter::create(folder / "x.gguf", Container::gguf, {},
+                                           {{.name = "a", .type = StoredType::i8, .shape = {4 << 20}}});
+    const std::vector<std::uint8_t> bytes(2 << 20, 'x');
+    if (writer.ok()) {
+      status = writer->write(bytes);
+      left = folder.count();  // while the writer still lives: the space is free at once
+      EXPECT_FALSE(writer->write(bytes).ok());
+      EXPECT_FALSE(writer->finish().ok());
+    }
+  }
+  EXPECT_EQ(::umount(folder.path().c_str()), 0);
+  expect_error(status, Code::io_error, "x.gguf': No space left on device");
+  EXPECT_EQ(left, 0U);
+}
+
+// Small pieces wait in memory: a full disk may show itself only at the end.
+TEST(CheckpointWriter, FullDiskAtTheLastFlushIsAnError) {
+  const TempFolder folder;
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a small disk to fill";
+  if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "a small tmpfs cannot be mounted here";
+  Status status;
+  {
+    auto writer = CheckpointWriter::create(folder / "x.gguf", Container::gguf, {},
+                                           {{.name = "a", .type = StoredType::i8, .shape = {100 << 10}}});
+    if (writer.ok() && writer->write(std::vector<std::uint8_t>(100 << 10, 'x')).ok()) status = writer->finish();
+  }
+  const std::size_t left = folder.count();
+  EXPECT_EQ(::umount(folder.path().c_str()), 0);
+  expect_error(status, Code::io_error, "x.gguf': No space left on device");
+  EXPECT_EQ(left, 0U);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,244 @@
+// Reading a safetensors header: the length, the JSON as events, and the arithmetic that trusts neither.
+#include "io/safetensors.h"
+
+#include <algorithm>
+#include <array>
+
+#include "io/json_events.h"
+#include "io/little_endian.h"
+
+namespace tern::safetensors {
+namespace {
+
+constexpr std::string_view kWhere = "safetensors";
+constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr std::size_t kLengthBytes = 8;
+
+// One tensor as the header tells it; begin and end count from the end of the header.
+struct Entry {
+  StoredTensor tensor;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+class HeaderEvents final : public JsonEvents {
+ public:
+  HeaderEvents() : JsonEvents(kWhere) {}
+  std::vector<Entry> entries;
+  Metadata metadata;
+
+  bool on_key(std::string& key) override {
+    if (key.size() > kMaxNameBytes)
+      return fail(fmt::format("'{}' has {} bytes; more than {} are refused for a name", printable(key), key.size(),
+                              kMaxNameBytes));
+    if (state_ != State::tensor) {
+      name_ = std::move(key);
+      return true;
+    }
+    for (std::size_t i = 0; i < kFields.size(); ++i)
+      if (key == kFields[i]) {
+        if (seen_[i]) return fail(fmt::format("tensor '{}' has '{}' twice", shown(), key));
+        seen_[i] = true;
+        field_ = i;
+        return true;
+      }
+    return fail(
+        fmt::format("tensor '{}' has a key '{}', which is not dtype, shape or data_offsets", shown(), printable(key)));
+  }
+
+  bool on_start(bool object) override {
+    if (state_ == State::start && object) return enter(State::top);
+    if (state_ == State::top && object) {
+      if (name_ == kMetadataKey) {
+        if (had_metadata_) return fail(fmt::format("there are two '{}'", kMetadataKey));
+        had_metadata_ = true;
+        return enter(State::metadata);
+      }
+      if (entries.size() >= kMaxTensors) return fail(fmt::format("more than {} tensors are refused", kMaxTensors));
+      entries.emplace_back().tensor.name = std::move(name_);
+      seen_ = {};
+      offsets_ = 0;
+      return enter(State::tensor);
+    }
+    if (state_ == State::tensor && !object && field_ == kShape) return enter(State::shape);
+    if (state_ == State::tensor && !object && field_ == kOffsets) return enter(State::offsets);
+    return unexpected(object ? "an object" : "a list");
+  }
+
+  bool on_end(bool) override {
+    switch (state_) {
+      case State::shape: return enter(State::tensor);
+      case State::offsets:
+        if (offsets_ != 2)
+          return fail(fmt::format("data_offsets of tensor '{}' has {} of 2 numbers", shown(), offsets_));
+        return enter(State::tensor);
+      case State::tensor:
+        for (std::size_t i = 0; i < kFields.size(); ++i)
+          if (!seen_[i]) return fail(fmt::format("tensor '{}' has no '{}'", shown(), kFields[i]));
+        return enter(State::top);
+      case State::metadata: return enter(State::top);
+      default: return enter(State::done);
+    }
+  }
+
+  bool on_text(std::string& text) override {
+    if (state_ == State::metadata) {
+      if (metadata.size() >= kMaxKeys) return fail(fmt::format("more than {} keys are refused", kMaxKeys));
+      metadata.push_back({std::move(name_), MetaValue(std::move(text))});
+      return true;
+    }
+    if (state_ != State::tensor || field_ != kDtype) return unexpected(fmt::format("the text '{}'", printable(text)));
+    for (const StoredTypeInfo& row : stored_types())
+      if (row.in_safetensors && row.name == text) {
+        entries.back().tensor.type = row.type;
+        return true;
+      }
+    return fail(
+        fmt::format("dtype of tensor '{}' is '{}', which safetensors 0.8 does not have", shown(), printable(text)));
+  }
+
+  bool on_number(std::uint64_t value) override {
+    if (value <= static_cast<std::uint64_t>(INT64_MAX)) {
+      if (state_ == State::shape) {
+        std::vector<std::int64_t>& shape = entries.back().tensor.shape;
+        if (shape.size() >= kMaxAxes) return fail(fmt::format("tensor '{}' has more than {} axes", shown(), kMaxAxes));
+        shape.push_back(static_cast<std::int64_t>(value));
+        return true;
+      }
+      if (state_ == State::offsets && offsets_ < 2) {
+        (offsets_++ == 0 ? entries.back().begin : entries.back().end) = value;
+        return true;
+      }
+    }
+    return JsonEvents::on_number(value);
+  }
+
+  // The library takes a null for no metadata.
+  bool on_null() override {
+    return (state_ == State::top && name_ == kMetadataKey && !had_metadata_) ? (had_metadata_ = true)
+                                                                             : JsonEvents::on_null();
+  }
+
+  bool unexpected(const std::string& what) override {
+    switch (state_) {
+      case State::start: return fail(fmt::format("the header is {}, not an object", what));
+      case State::top: return fail(fmt::format("'{}' is {}, not an object", printable(name_), what));
+      case State::metadata: return fail(fmt::format("{} '{}' is {}, not a text", kMetadataKey, printable(name_), what));
+      case State::shape:
+        return fail(fmt::format("shape of tensor '{}' holds {}, not whole numbers below 2^63", shown(), what));
+      case State::offsets:
+        return fail(
+            fmt::format("data_offsets of tensor '{}' holds {}, not two whole numbers below 2^63", shown(), what));
+      default: return fail(fmt::format("{} of tensor '{}' is {}", kFields[field_], shown(), what));
+    }
+  }
+
+ private:
+  enum class State : std::uint8_t { start, top, tensor, shape, offsets, metadata, done };
+  static constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
+  static constexpr std::size_t kDtype = 0, kShape = 1, kOffsets = 2;
+
+  bool enter(State state) {
+    state_ = state;
+    return true;
+  }
+  [[nodiscard]] std::string shown() const { return printable(entries.back().tensor.name); }
+
+  State state_ = State::start;
+  std::string name_;  // of the tensor or the key of metadata whose value follows
+  std::size_t field_ = 0;
+  std::array<bool, 3> seen_{};
+  int offsets_ = 0;
+  bool had_metadata_ = false;
+};
+
+Result<std::string_view> find_text(std::span<const std::uint8_t> file) {
+  if (file.empty()) return error(Code::corrupt_file, kWhere, "the file is empty");
+  if (file.size() < kLengthBytes + 2)
+    return error(Code::corrupt_file, kWhere, "it ends after {} bytes, inside the header", file.size());
+  const auto length = read_le<std::uint64_t>(file, 0);
+  if (length > kMaxHeaderBytes)
+    return error(Code::corrupt_file, kWhere, "the header says it is {} bytes long; the format allows {}", length,
+                 kMaxHeaderBytes);
+  if (length > file.size() - kLengthBytes)
+    return error(Code::corrupt_file, kWhere, "the header says it is {} bytes long, the file has {} left", length,
+                 file.size() - kLengthBytes);
+  const std::string_view text = text_of(file.subspan(kLengthBytes, length));
+  if (!text.starts_with('{'))
+    return error(Code::corrupt_file, kWhere, "the header begins with '{}', not with a brace",
+                 printable(text.substr(0, 8)));
+  return text;
+}
+
+// Every tensor begins where the one before it ends, and has the bytes of its type and shape.
+Status check_ranges(std::vector<Entry>& entries, std::size_t data_bytes) {
+  std::uint64_t expected = 0;
+  std::string_view before;
+  for (Entry& entry : entries) {
+    const std::string shown = printable(entry.tensor.name);
+    if (entry.begin > entry.end || entry.end > data_bytes)
+      return error(Code::corrupt_file, kWhere,
+                   "data_offsets of tensor '{}' are {} to {}, but {} bytes follow the header", shown, entry.begin,
+                   entry.end, data_bytes);
+    if (entry.begin < expected)
+      return error(Code::corrupt_file, kWhere, "tensor '{}' begins at {}, inside '{}', which ends at {}", shown,
+                   entry.begin, printable(before), expected);
+    if (entry.begin > expected)
+      return error(Code::corrupt_file, kWhere, "tensor '{}' begins at {}: the {} bytes before it belong to no tensor",
+                   shown, entry.begin, entry.begin - expected);
+    const auto bytes = stored_bytes(entry.tensor.type, entry.tensor.shape);
+    if (!bytes.ok()) return error(Code::corrupt_file, kWhere, "tensor '{}': {}", shown, bytes.error().message);
+    if (*bytes != entry.end - entry.begin)
+      return error(Code::corrupt_file, kWhere,
+                   "tensor '{}' has {} bytes by its data_offsets, {} by its shape and dtype {}", shown,
+                   entry.end - entry.begin, *bytes, name(entry.tensor.type));
+    entry.tensor.bytes = *bytes;
+    expected = entry.end;
+    before = entry.tensor.name;
+  }
+  if (expected != data_bytes)
+    return error(Code::corrupt_file, kWhere, "the tensors have {} bytes, but {} follow the header", expected,
+                 data_bytes);
+  return {};
+}
+
+Status check_duplicates(const std::vector<Entry>& entries, const Metadata& metadata) {
+  std::vector<std::string_view> names;
+  names.reserve(std::max(entries.size(), metadata.size()));
+  for (const Entry& entry : entries) names.push_back(entry.tensor.name);
+  if (const std::size_t i = first_duplicate(names); i < names.size())
+    return error(Code::corrupt_file, kWhere, "there are two tensors '{}'", printable(names[i]));
+  names.clear();
+  for (const MetaEntry& entry : metadata) names.push_back(entry.key);
+  if (const std::size_t i = first_duplicate(names); i < names.size())
+    return error(Code::corrupt_file, kWhere, "{} has '{}' twice", kMetadataKey, printable(names[i]));
+  return {};
+}
+
+}  // namespace
+
+bool has_magic(std::span<const std::uint8_t> file) {
+  return file.size() > kLengthBytes && file[kLengthBytes] == '{' &&
+         read_le<std::uint64_t>(file, 0) <= std::min(kMaxHeaderBytes, file.size() - kLengthBytes);
+}
+
+Result<ParsedContainer> parse(std::span<const std::uint8_t> file) {
+  TERN_ASSIGN(text, find_text(file));
+  HeaderEvents header;
+  TERN_RETURN_IF_ERROR(header.run(text));
+  TERN_RETURN_IF_ERROR(check_duplicates(header.entries, header.metadata));
+  // Where two begin together, only empty ones may come first.
+  std::ranges::stable_sort(header.entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
+  const std::size_t data_offset = kLengthBytes + text.size();
+  TERN_RETURN_IF_ERROR(check_ranges(header.entries, file.size() - data_offset));
+  ParsedContainer parsed{.metadata = std::move(header.metadata)};
+  parsed.tensors.reserve(header.entries.size());
+  parsed.offsets.reserve(header.entries.size());
+  for (Entry& entry : header.entries) {
+    parsed.offsets.push_back(data_offset + entry.begin);
+    parsed.tensors.push_back(std::move(entry.tensor));
+  }
+  return parsed;
+}
+
+}  // namespace tern::safetensors
