@@ -161,6 +161,7 @@ def main(folder):
         "64x256.i2_s.1x4": i2_s_1x4(square),
         "64x256.hf_packed": hf_packed(square),
         "64x256.ms_gpu": ms_gpu(square),
+        "64x256.tl1.32_64_32": tl1(square, 32, 64, 32),
         "64x256.tl1.64_128_32": tl1(square, 64, 128, 32),
         "64x256.tl1.64_64_64": tl1(square, 64, 64, 64),
         "64x256.tl2.32_96_32": tl2(square, 32, 96),

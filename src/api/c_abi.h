@@ -72,7 +72,7 @@ inline constexpr Format kLastFormat = Format::b3;
 inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
 inline constexpr Activation kLastActivation = Activation::squared_relu;
 inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;
-inline constexpr Layout kLastLayout = Layout::ms_gpu;
+inline constexpr Layout kLastLayout = Layout::tq2_0;
 inline constexpr Precision kLastPrecision = Precision::bf16;
 inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 
