@@ -59,8 +59,8 @@ Result<Piece> check(const LayoutSpec& spec, std::int64_t n, std::int64_t k, RowR
                  shape.bytes, byte_count);
   if (bytes == nullptr && byte_count > 0) return error(Code::invalid_argument, kWhere, "the bytes are null");
   if (range.first < 0 || range.count < 0 || range.first > n || range.count > n - range.first)
-    return error(Code::invalid_argument, kWhere, "rows {} to {} are not among {} rows", range.first,
-                 range.first + range.count, n);
+    return error(Code::invalid_argument, kWhere, "{} rows from {} on are not among {} rows", range.count, range.first,
+                 n);
   if (range.first % shape.row_block != 0 || range.count % shape.row_block != 0)
     return error(Code::invalid_argument, kWhere,
                  "rows of {} x {} in {} lie together in blocks of {}; {} rows from {} on are not whole ones", n, k,
