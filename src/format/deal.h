@@ -28,7 +28,10 @@ inline std::uint32_t load(const std::uint8_t* at) {
 inline void store(std::uint8_t* at, std::uint32_t word) { std::memcpy(at, &word, sizeof word); }
 
 inline void words(const std::uint8_t* __restrict from, std::int64_t count, const Streams& to) {
-  std::uint8_t* __restrict s0 = to[0], * __restrict s1 = to[1], * __restrict s2 = to[2], * __restrict s3 = to[3];
+  std::uint8_t* __restrict s0 = to[0];
+  std::uint8_t* __restrict s1 = to[1];
+  std::uint8_t* __restrict s2 = to[2];
+  std::uint8_t* __restrict s3 = to[3];
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t word = Tile16::transpose(load(from + 4 * i));
     s0[i] = static_cast<std::uint8_t>(word);
@@ -39,7 +42,10 @@ inline void words(const std::uint8_t* __restrict from, std::int64_t count, const
 }
 
 inline void gather_words(const ConstStreams& from, std::int64_t count, std::uint8_t* __restrict to) {
-  const std::uint8_t* __restrict s0 = from[0], * __restrict s1 = from[1], * __restrict s2 = from[2], * __restrict s3 = from[3];
+  const std::uint8_t* __restrict s0 = from[0];
+  const std::uint8_t* __restrict s1 = from[1];
+  const std::uint8_t* __restrict s2 = from[2];
+  const std::uint8_t* __restrict s3 = from[3];
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t word =
         s0[i] | std::uint32_t{s1[i]} << 8 | std::uint32_t{s2[i]} << 16 | std::uint32_t{s3[i]} << 24;

@@ -34,19 +34,29 @@ struct MsGpu {
     return Tile16::transpose(~(word ^ (word & 0x5555'5555U) << 1));
   }
 
-  // Pieces of whole tiles.
+  // Pieces of whole tiles. The two words of a row in a tile lie eight words apart.
+  static constexpr std::int64_t kHalf = 32;
   static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
-    for (std::int64_t i = 0; i < p.count; ++i)
-      for (std::int64_t c = 0; c < p.k; c += kWord)
-        deal::store(codes.row(i) + c / 4, to_i2(deal::load(bytes + word_at(p.k, p.first + i, c))));
+    for (std::int64_t i = 0; i < p.count; ++i) {
+      const std::uint8_t* word = bytes + word_at(p.k, p.first + i, 0);
+      for (std::int64_t c = 0; c < p.k; c += kColumns, word += kTileBytes) {
+        deal::store(codes.row(i) + c / 4, to_i2(deal::load(word)));
+        deal::store(codes.row(i) + c / 4 + 4, to_i2(deal::load(word + kHalf)));
+      }
+    }
   }
   static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
-    for (std::int64_t i = 0; i < p.count; ++i)
-      for (std::int64_t c = 0; c < p.k; c += kWord)
-        deal::store(bytes + word_at(p.k, p.first + i, c), from_i2(deal::load(codes.row(i) + c / 4)));
+    for (std::int64_t i = 0; i < p.count; ++i) {
+      std::uint8_t* word = bytes + word_at(p.k, p.first + i, 0);
+      for (std::int64_t c = 0; c < p.k; c += kColumns, word += kTileBytes) {
+        deal::store(word, from_i2(deal::load(codes.row(i) + c / 4)));
+        deal::store(word + kHalf, from_i2(deal::load(codes.row(i) + c / 4 + 4)));
+      }
+    }
   }
 };
 
+static_assert(MsGpu::word_at(64, 3, 16) == MsGpu::word_at(64, 3, 0) + MsGpu::kHalf);
 static_assert(MsGpu::from_i2(0x5555'5555U) == 0xAAAA'AAAAU);                            // zeros
 static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b11) == (0xAAAA'AAAAU ^ 0b01));            // column 0 is +1
 static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b01'00) == (0xAAAA'AAAAU ^ 0b11U << 8));   // column 1 is -1, in byte 1

@@ -104,6 +104,18 @@ int slots_for(std::int64_t bytes, const Threads& threads) {
   return static_cast<int>(std::clamp<std::int64_t>(bytes / 16384, 1, threads.count()));
 }
 
+// Each thread touches first what it would read, so that pages lie near it.
+void touch_first(const Places& places, const Threads& threads) {
+  constexpr std::int64_t kPage = 4096;
+  const Tile16& tile = places.state.tile;
+  const int slots = slots_for(tile.bytes(), threads);
+  threads.run(slots, [&](int slot) {
+    const std::int64_t begin = tile.tiles * slot / slots * tile.tile_bytes(),
+                       end = tile.tiles * (slot + 1) / slots * tile.tile_bytes();
+    for (std::int64_t at = begin; at < end; at += kPage) places.codes[at] = 0;
+  });
+}
+
 constexpr std::int64_t kPieceBytes = 4 << 20;  // canonical, for all threads together
 
 }  // namespace
@@ -188,13 +200,7 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const RowRe
   Places places(w, memory);
   const Tile16& tile = places.state.tile;
   const std::int64_t line = row_bytes(w.format, w.k);
-  const int all_slots = slots_for(tile.bytes(), threads);
-  threads.run(all_slots, [&](int slot) {  // each thread touches first what it would read
-    constexpr std::int64_t kPage = 4096;
-    const std::int64_t begin = tile.tiles * slot / all_slots * tile.tile_bytes(),
-                       end = tile.tiles * (slot + 1) / all_slots * tile.tile_bytes();
-    for (std::int64_t at = begin; at < end; at += kPage) places.codes[at] = 0;
-  });
+  touch_first(places, threads);
 
   // Slots read units of rows that are whole tiles and whole blocks of the reader, and tile them at once.
   const std::int64_t unit =
