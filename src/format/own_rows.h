@@ -60,35 +60,44 @@ struct B3 {
   }
 
   static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
-    const std::int64_t line = row_bytes(Format::b3, p.k);
-    for (std::int64_t i = 0; i < p.count; ++i) {
-      const std::uint8_t* from = bytes + (p.first + i) * line;
-      std::uint8_t* to = codes.row(i);
-      std::uint64_t bits = 0;
-      int held = 0;
-      for (std::int64_t c = 0; c < p.k; c += 5) {
-        unsigned five = kTables.codes[*from++];
-        if (five != padded(five, p.k - c)) five = padded(0x3FF, p.k - c);
-        bits |= std::uint64_t{five} << held;
-        for (held += 10; held >= 8; held -= 8, bits >>= 8)
-          if (to < codes.row(i) + row_bytes(Format::i2, p.k)) *to++ = static_cast<std::uint8_t>(bits);
-      }
-      if (held > 0 && to < codes.row(i) + row_bytes(Format::i2, p.k))
-        *to = static_cast<std::uint8_t>(bits | unsigned{i2::kPadding} << held);
-    }
+    for (std::int64_t i = 0; i < p.count; ++i)
+      row_to_i2(bytes + (p.first + i) * row_bytes(Format::b3, p.k), p.k, codes.row(i));
   }
   static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
-    const std::int64_t line = row_bytes(Format::b3, p.k);
-    for (std::int64_t i = 0; i < p.count; ++i) {
-      const std::uint8_t *from = codes.row(i), *end = from + row_bytes(Format::i2, p.k);
-      std::uint8_t* to = bytes + (p.first + i) * line;
+    for (std::int64_t i = 0; i < p.count; ++i)
+      row_from_i2(codes.row(i), p.k, bytes + (p.first + i) * row_bytes(Format::b3, p.k));
+  }
+
+ private:
+  static constexpr std::int64_t kTurn = 20;  // codes in four bytes of b3, five of i2
+
+  static void row_to_i2(const std::uint8_t* from, std::int64_t k, std::uint8_t* to) {
+    const std::uint8_t* end = to + row_bytes(Format::i2, k);
+    for (; k >= kTurn; k -= kTurn, from += 4, to += 5) {
       std::uint64_t bits = 0;
-      int held = 0;
-      for (std::int64_t c = 0; c < p.k; c += 5, held -= 10, bits >>= 10) {
-        for (; held < 10; held += 8) bits |= std::uint64_t{from < end ? *from++ : i2::kPadding} << held;
-        *to++ = kTables.bytes[padded(bits & 0x3FF, p.k - c)];
-      }
+      for (int i = 0; i < 4; ++i) bits |= std::uint64_t{kTables.codes[from[i]]} << (10 * i);
+      std::memcpy(to, &bits, 5);
     }
+    std::uint64_t bits = 0;
+    int held = 0;
+    for (; k > 0; k -= 5, held += 10) {
+      unsigned five = kTables.codes[*from++];
+      if (five != padded(five, k)) five = padded(0x3FF, k);
+      bits |= std::uint64_t{five} << held;
+    }
+    bits |= std::uint64_t{i2::kPadding} << held;  // for the last byte of i2, where b3 ends before it
+    for (; to < end; bits >>= 8) *to++ = static_cast<std::uint8_t>(bits);
+  }
+  static void row_from_i2(const std::uint8_t* from, std::int64_t k, std::uint8_t* to) {
+    for (; k >= kTurn; k -= kTurn, from += 5, to += 4) {
+      std::uint32_t low = 0;  // in two parts: a word put together in memory is read late
+      std::memcpy(&low, from, sizeof low);
+      const std::uint64_t bits = low | std::uint64_t{from[4]} << 32;
+      for (int i = 0; i < 4; ++i) to[i] = kTables.bytes[bits >> (10 * i) & 0x3FF];
+    }
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, from, static_cast<std::size_t>(row_bytes(Format::i2, k)));
+    for (; k > 0; k -= 5, bits >>= 10) *to++ = kTables.bytes[padded(bits & 0x3FF, k)];
   }
 };
 static_assert(B3::kTables.codes[0x80] == B3::kZeros && B3::kTables.bytes[B3::kZeros] == 0x80);

@@ -48,8 +48,11 @@ void write_triples(const CodesIn& codes, std::int64_t row, std::int64_t byte, st
                    std::uint8_t* signs) {
   std::array<std::uint16_t, 16> words{};
   for (std::int64_t r = 0; r < kRows; ++r) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, codes.row(row + r) + byte, 6);
+    std::uint32_t low = 0;  // in two parts: a word put together in memory is read late
+    std::uint16_t high = 0;
+    std::memcpy(&low, codes.row(row + r) + byte, sizeof low);
+    std::memcpy(&high, codes.row(row + r) + byte + 4, sizeof high);
+    const std::uint64_t bits = low | std::uint64_t{high} << 32;
     unsigned sign = 0;
     for (int i = 0; i < 4; ++i) {
       const unsigned first = kTables.index[bits >> (12 * i) & 63], second = kTables.index[bits >> (12 * i + 6) & 63];
