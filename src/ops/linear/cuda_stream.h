@@ -22,9 +22,12 @@ constexpr int kSumsBytes = 32 * 1024;     // of a block, at most
 constexpr std::int64_t kManyTiles = 120;  // of a block: from here on 16 warps are faster than 12
 
 // Clocks from the start of a block until the kernel before has its tokens, so many bytes if they are as many as this
-// one's: measured. A ring that is filled again keeps memory busy all the time, there it matters less.
-constexpr std::int64_t stream_pause(std::int64_t bytes, bool all_at_once) {
-  return all_at_once ? std::clamp<std::int64_t>(bytes / 4 - 100, 400, 3000) : 1000;
+// one's: measured, and longer where a block requests more weights from one matrix. A ring that is filled again keeps
+// memory busy all the time, there it matters less.
+constexpr std::int64_t stream_pause(std::int64_t token_bytes, std::int64_t weight_bytes, bool all_at_once) {
+  if (!all_at_once) return 1000;
+  const bool many = weight_bytes > 60 * 1024;
+  return std::clamp<std::int64_t>(many ? 750 + token_bytes / 8 : token_bytes / 4 - 100, 400, 3000);
 }
 
 struct StreamCut {
@@ -73,7 +76,8 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
   stream.slots = static_cast<std::int32_t>(slots);
   stream.slot_tiles = static_cast<std::int32_t>(slot_tiles);
   if (tuning.dependent)
-    stream.pause = static_cast<std::int32_t>(stream_pause(m * columns * TileMma::kColumns, slots == 1));
+    stream.pause = static_cast<std::int32_t>(stream_pause(
+        m * columns * TileMma::kColumns, job.count == 1 ? row_tiles * columns * TileMma::kBytes : 0, slots == 1));
   stream.token_barrier_at = static_cast<std::int32_t>(8 * slots * cut.warps);
   stream.maxima_at = stream.token_barrier_at + 8;
   stream.terms_at = stream.maxima_at + 4 * kStreamWarps;
