@@ -58,10 +58,12 @@ if(TARGET test_cli AND TARGET tern_cli)
                              TERN_DIFFERING_CLI_PATH="$<TARGET_FILE:tern_cli_differing>")
   add_dependencies(test_cli tern_cli tern_cli_differing)
 endif()
-# The tests of io read the golden files and corpora of the source tree.
-if(TARGET test_io)
-  target_compile_definitions(test_io PRIVATE TERN_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
-endif()
+# These read the golden files and corpora of the source tree.
+foreach(name test_io test_golden)
+  if(TARGET ${name})
+    target_compile_definitions(${name} PRIVATE TERN_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
+  endif()
+endforeach()
 # What scripts/test-deep counts instructions of.
 add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp)
 target_link_libraries(callgrind_cases PRIVATE tern_static tern_flags)

@@ -10,6 +10,7 @@
 
 #include "tern/context.h"
 #include "tern/export.h"
+#include "tern/layout.h"
 #include "tern/plan.h"
 #include "tern/quantize.h"
 #include "tern/status.h"
@@ -56,6 +57,12 @@ class PackedWeights {
                                              const ConstTensorView& scales, std::int64_t n, std::int64_t k,
                                              const Granularity& granularity, std::span<std::byte> memory = {},
                                              Format format = Format::i2);
+  // From another project's layout, on the host, through i2: on a CPU in pieces, so that no second copy is made where
+  // the layout's rows lie together. Scales by granularity are those of layouts that have none in their bytes; of the
+  // others none are given, and the weights' granularity is that of scales_in().
+  static TERN_API Result<PackedWeights> pack(const Context&, const LayoutSpec&, std::span<const std::uint8_t> bytes,
+                                             std::int64_t n, std::int64_t k, std::span<const float> scales = {},
+                                             const Granularity& granularity = {}, std::span<std::byte> memory = {});
 
   [[nodiscard]] TERN_API std::int64_t n() const;
   [[nodiscard]] TERN_API std::int64_t k() const;

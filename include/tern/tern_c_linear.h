@@ -1,4 +1,4 @@
-// The C ABI of what lies around linear: other projects' layouts of weights, one call for one token, and precisions.
+// The C ABI of what lies around linear: one call for one token, and precisions.
 // tern_c.h includes this file.
 #pragma once
 
@@ -13,18 +13,6 @@ extern "C" {
 TERN_API tern_status tern_w2a8_gemv(const tern_context* context, const tern_packed_weights* weights,
                                     const tern_tensor_view* a, const tern_tensor_view* out, int64_t m, int64_t k,
                                     int32_t stream_index);
-
-// Layouts: codes alone, on the host; scales are tensors of their own.
-
-// The bytes of n x k weights. A shape that the layout cannot hold is TERN_UNSUPPORTED.
-TERN_API tern_status tern_layout_bytes(tern_layout layout, int64_t n, int64_t k, size_t* out);
-// To canonical i2 codes, u8 [n, ceil(k/4)], whose rows may be strided. A code that is no trit is
-// TERN_INVALID_QUANTIZED_VALUE with its element as the error's index; the codes are then unspecified.
-TERN_API tern_status tern_import_codes(tern_layout layout, const void* bytes, size_t byte_count, int64_t n, int64_t k,
-                                       const tern_tensor_view* codes);
-// From canonical i2 codes, with the same checks.
-TERN_API tern_status tern_export_codes(tern_layout layout, const tern_tensor_view* codes, int64_t n, int64_t k,
-                                       void* bytes, size_t byte_count);
 
 // Precisions: in which float type a layer's tokens and results are.
 

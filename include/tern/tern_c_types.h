@@ -88,7 +88,17 @@ typedef enum tern_linear_math TERN_ENUM_TYPE {
 
 // Other projects' orders of packed ternary weights.
 typedef enum tern_layout TERN_ENUM_TYPE {
-  TERN_LAYOUT_MS_GPU = 0  // Microsoft's BitNet GPU kernels: tiles of 16 rows by 32 columns
+  TERN_LAYOUT_MS_GPU = 0,        // Microsoft's BitNet GPU kernels: tiles of 16 rows by 32 columns
+  TERN_LAYOUT_I2 = 1,            // Tern's own rows, four trits a byte
+  TERN_LAYOUT_B3 = 2,            // Tern's own rows, five trits a byte
+  TERN_LAYOUT_HF_PACKED = 3,     // Hugging Face checkpoints
+  TERN_LAYOUT_I2_S_X86_128 = 4,  // bitnet.cpp's, runs of 128 columns
+  TERN_LAYOUT_I2_S_ARM_64 = 5,   // bitnet.cpp's on ARM, runs of 64 columns
+  TERN_LAYOUT_I2_S_1X4 = 6,      // bitnet.cpp's, four rows side by side
+  TERN_LAYOUT_TL1 = 7,           // bitnet.cpp's for look-up tables on ARM
+  TERN_LAYOUT_TL2 = 8,           // bitnet.cpp's for look-up tables on x86
+  TERN_LAYOUT_TQ1_0 = 9,         // ggml's, five trits a byte in blocks of 256
+  TERN_LAYOUT_TQ2_0 = 10         // ggml's, four trits a byte in blocks of 256
 } tern_layout;
 
 // In which float type a layer's tokens and results are.

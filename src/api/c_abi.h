@@ -72,7 +72,7 @@ inline constexpr Format kLastFormat = Format::b3;
 inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
 inline constexpr Activation kLastActivation = Activation::squared_relu;
 inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;
-inline constexpr Layout kLastLayout = Layout::ms_gpu;
+inline constexpr Layout kLastLayout = Layout::tq2_0;
 inline constexpr Precision kLastPrecision = Precision::bf16;
 inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 
@@ -107,6 +107,10 @@ TERN_C_STRUCT(tern_linear_matrix, residual, TERN_LINEAR_MATRIX_INIT);
 TERN_C_STRUCT(tern_linear_problem, matrix_count, TERN_LINEAR_PROBLEM_INIT);
 TERN_C_STRUCT(tern_linear_output, residual, TERN_LINEAR_OUTPUT_INIT);
 TERN_C_STRUCT(tern_linear_args, output_count, TERN_LINEAR_ARGS_INIT);
+TERN_C_STRUCT(tern_layout_spec, block_rows, TERN_LAYOUT_SPEC_INIT);
+TERN_C_STRUCT(tern_layout_size, scale_count, TERN_LAYOUT_SIZE_INIT);
+TERN_C_STRUCT(tern_scale_loss, index, TERN_SCALE_LOSS_INIT);
+TERN_C_STRUCT(tern_i2_s_evidence, scale, TERN_I2_S_EVIDENCE_INIT);
 #undef TERN_C_STRUCT
 
 template <class T>
@@ -216,6 +220,15 @@ struct LinearArgs {
   operator Linear::Args() const { return {.x = x, .x_scales = x_scales, .outputs = std::span(outputs).first(count)}; }
 };
 Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem);
+Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
+// An array that may be NULL where it has nothing.
+template <class T, class Pointer>
+Result<std::span<T>> to_array(const char* where, const char* array, Pointer* data, const char* count_name,
+                              std::size_t count) {
+  if (data == nullptr && count != 0)
+    return error(Code::invalid_argument, where, "{} is NULL but {} is {}", array, count_name, count);
+  return std::span<T>(static_cast<T*>(data), count);
+}
 Result<LinearArgs> to_args(const char* where, const tern_linear_args* args);
 
 }  // namespace tern::c

@@ -166,6 +166,28 @@ tern_status tern_packed_weights_create_from_quantized(const tern_context* contex
   });
 }
 
+tern_status tern_packed_weights_create_from_layout(const tern_context* context, const tern_layout_spec* spec,
+                                                   const void* bytes, size_t byte_count, int64_t n, int64_t k,
+                                                   const float* scales, size_t scale_count,
+                                                   tern_granularity granularity, void* memory, size_t memory_bytes,
+                                                   tern_packed_weights** out) {
+  return guarded("tern_packed_weights_create_from_layout", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    *out = nullptr;
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"spec", spec}}));
+    TERN_ASSIGN(cpp_spec, to_spec(where, spec));
+    TERN_ASSIGN(cpp_bytes, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
+    TERN_ASSIGN(cpp_scales, to_array<const float>(where, "scales", scales, "scale_count", scale_count));
+    TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
+    TERN_ASSIGN(cpp_memory, to_memory(where, memory, memory_bytes));
+    const ParallelForWatch watch;
+    TERN_ASSIGN(weights, PackedWeights::pack(context->context, cpp_spec, cpp_bytes, n, k, cpp_scales, cpp_granularity,
+                                             cpp_memory));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return make_packed_weights(std::move(weights), out);
+  });
+}
+
 tern_status tern_packed_weights_get_info(const tern_packed_weights* weights, const tern_packed_weights_info** out) {
   return guarded("tern_packed_weights_get_info", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));

@@ -151,6 +151,39 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   EXPECT_NULL(tern_w2a8_gemv(nullptr, packed, &x, &x, 1, 8, 0), "context");
   EXPECT_NULL(tern_w2a8_gemv(c, nullptr, &x, &x, 1, 8, 0), "weights");
   EXPECT_NULL(tern_layout_bytes(TERN_LAYOUT_MS_GPU, 16, 32, nullptr), "out");
+  tern_layout_spec spec = TERN_LAYOUT_SPEC_INIT;
+  tern_layout_size layout_size = TERN_LAYOUT_SIZE_INIT;
+  tern_i2_s_evidence evidence = TERN_I2_S_EVIDENCE_INIT;
+  tern_granularity by_tensor = {TERN_GRANULARITY_TENSOR, 0};
+  EXPECT_NULL(tern_layout_scales_in(TERN_LAYOUT_TL1, nullptr, &by_tensor), "inside");
+  EXPECT_NULL(tern_layout_scales_in(TERN_LAYOUT_TL1, &number, nullptr), "out");
+  EXPECT_NULL(tern_layout_get_size(nullptr, 16, 32, &layout_size), "spec");
+  EXPECT_NULL(tern_layout_get_size(&spec, 16, 32, nullptr), "out");
+  EXPECT_NULL(tern_import_weights(nullptr, text, 8, 16, 32, &x, nullptr, 0), "spec");
+  EXPECT_NULL(tern_import_weights(&spec, text, 8, 16, 32, nullptr, nullptr, 0), "codes");
+  EXPECT_NULL(tern_import_rows(nullptr, text, 8, 16, 32, 0, 1, &x, nullptr, 0), "spec");
+  EXPECT_NULL(tern_import_rows(&spec, text, 8, 16, 32, 0, 1, nullptr, nullptr, 0), "codes");
+  EXPECT_NULL(tern_fit_scales(TERN_LAYOUT_TL1, nullptr, 1, 1, nullptr, 0, by_tensor, 0, nullptr, 0, nullptr), "codes");
+  EXPECT_NULL(tern_export_weights(nullptr, &x, 1, 1, nullptr, 0, by_tensor, 0, text, 8, nullptr), "spec");
+  EXPECT_NULL(tern_export_weights(&spec, nullptr, 1, 1, nullptr, 0, by_tensor, 0, text, 8, nullptr), "codes");
+  EXPECT_NULL(tern_export_rows(nullptr, &x, 1, 1, 0, 1, nullptr, 0, text, 8), "spec");
+  EXPECT_NULL(tern_export_rows(&spec, nullptr, 1, 1, 0, 1, nullptr, 0, text, 8), "codes");
+  EXPECT_NULL(tern_kernel_config_tiles(nullptr, 0, 1, 1, &spec), "text");
+  EXPECT_NULL(tern_kernel_config_tiles(text, 0, 1, 1, nullptr), "spec");
+  EXPECT_NULL(tern_weigh_i2_s(text, 8, 1, 1, nullptr, text, 8, &size), "out");
+  EXPECT_NULL(tern_weigh_i2_s(text, 8, 1, 1, &evidence, text, 8, nullptr), "length");
+  EXPECT_NULL(tern_detect_i2_s(text, 8, 1, 1, nullptr), "out");
+  EXPECT_NULL(tern_weight_scale_divides(nullptr, 0, &number), "config_json");
+  EXPECT_NULL(tern_weight_scale_divides(text, 0, nullptr), "out");
+  EXPECT_NULL(
+      tern_packed_weights_create_from_layout(nullptr, &spec, text, 8, 1, 1, nullptr, 0, by_tensor, nullptr, 0, &packed),
+      "context");
+  EXPECT_NULL(
+      tern_packed_weights_create_from_layout(c, nullptr, text, 8, 1, 1, nullptr, 0, by_tensor, nullptr, 0, &packed),
+      "spec");
+  EXPECT_NULL(
+      tern_packed_weights_create_from_layout(c, &spec, text, 8, 1, 1, nullptr, 0, by_tensor, nullptr, 0, nullptr),
+      "out");
   EXPECT_NULL(tern_import_codes(TERN_LAYOUT_MS_GPU, text, 8, 16, 32, nullptr), "codes");
   EXPECT_NULL(tern_export_codes(TERN_LAYOUT_MS_GPU, nullptr, 16, 32, text, 8), "codes");
   EXPECT_NULL(tern_resolve_precision(nullptr, automatic, 0, &dtype, &number, text, sizeof(text), &size), "context");

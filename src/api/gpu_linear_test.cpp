@@ -65,6 +65,22 @@ TEST_F(LinearOnGpu, LayersGiveTheCpusBits) {
       }
 }
 
+TEST_F(LinearOnGpu, WeightsComeFromOtherLayouts) {
+  const Weights w = make_weights(64, 512, Granularity::tensor());
+  for (const LayoutSpec& spec : {LayoutSpec(Layout::hf_packed), LayoutSpec(Layout::i2_s_x86_128),
+                                 LayoutSpec(Layout::tl2, {32, 96, 32}), LayoutSpec(Layout::tq2_0)}) {
+    const bool inside = scales_in(spec.layout).has_value();
+    std::vector<std::uint8_t> bytes(*layout_bytes(spec, w.n, w.k));
+    const std::vector<float> scale{0.5F}, none;
+    ASSERT_TRUE(export_weights(spec, w.code_view(), w.n, w.k, inside ? scale : none, w.granularity, bytes).ok());
+    const auto on_gpu = PackedWeights::pack(*gpu_, spec, bytes, w.n, w.k, inside ? none : scale);
+    const auto on_cpu = PackedWeights::pack(*cpu_, spec, bytes, w.n, w.k, inside ? none : scale);
+    ASSERT_TRUE(on_gpu.ok() && on_cpu.ok()) << message(on_gpu) << message(on_cpu);
+    EXPECT_EQ(on_gpu->checksum(), on_cpu->checksum()) << name(spec.layout);
+    EXPECT_EQ(on_gpu->tile(), "tile_mma");
+  }
+}
+
 TEST_F(LinearOnGpu, WeightsComeFromTheHostOrTheGpuInAnySize) {
   for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {17, 129}, {4099, 20'000}, {0, 5}})
     for (const Format format : {Format::i2, Format::b3}) {

@@ -1,86 +1,243 @@
-// Other projects' layouts, to canonical codes and back.
+// Other projects' layouts, to canonical codes and scales and back.
 #include "tern/layout.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "api/layout_scales.h"
 #include "base/errors.h"
-#include "base/words.h"
+#include "base/fp_env.h"
 #include "format/format.h"
-#include "format/ms_gpu.h"
+#include "format/layout.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
+#include "simd/half.h"
 
 namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "layout";
-constexpr WordTable<Layout, 1> kLayouts = {{{Layout::ms_gpu, "ms_gpu"}}};
+constexpr std::int64_t kChunkBytes = 32 << 10;  // codes that are checked while they are still in a first-level cache
 
-std::uint32_t read_word(const std::uint8_t* at) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, at, sizeof word);
-  return word;
-}
-void write_word(std::uint8_t* at, std::uint32_t word) { std::memcpy(at, &word, sizeof word); }
-
-// The error of the first code among sixteen that is no trit.
-Error no_trit(Layout layout, std::int64_t k, std::int64_t row, std::int64_t column, std::uint32_t codes, unsigned bad) {
-  int i = 0;
-  while ((codes >> (2 * i) & 3U) != bad) ++i;
-  const std::int64_t element = row * k + column + i;
-  return error_at(element, Code::invalid_quantized_value, kWhere, "{} codes[{}, {}] (element {}) is no trit",
-                  name(layout), row, column + i, element);
+Result<LayoutShape> checked_shape(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
+  TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, Granularity::row()));
+  return shape_of(spec, n, k);
 }
 
-// Checks both sides; the view of the codes as rows.
-Result<RowView> check(Layout layout, std::int64_t n, std::int64_t k, const ConstTensorView& codes, const void* bytes,
-                      std::size_t size) {
-  TERN_ASSIGN(needed, layout_bytes(layout, n, k));
-  if (size != needed)
-    return error(Code::invalid_argument, kWhere, "{} x {} in {} are {} bytes, {} were given", n, k, name(layout),
-                 needed, size);
-  if (bytes == nullptr && needed > 0) return error(Code::invalid_argument, kWhere, "the bytes are null");
-  TERN_ASSIGN(rows, as_rows(kWhere, "codes", codes, DType::u8, n, row_bytes(Format::i2, k)));
+// Everything about a piece that is checked before any byte is touched.
+struct Piece {
+  LayoutSpec spec;
+  LayoutShape shape;
+  RowPiece rows;
+  std::int64_t stride = 0;
+
+  [[nodiscard]] std::int64_t first_scale() const {
+    return shape.scales == ScalesIn::blocks ? rows.first * shape.blocks_per_row : 0;
+  }
+  [[nodiscard]] bool has_scales() const { return shape.scales != ScalesIn::none && rows.n > 0 && rows.k > 0; }
+  [[nodiscard]] std::int64_t scale_count() const {
+    if (!has_scales()) return 0;
+    return shape.scales == ScalesIn::blocks ? rows.count * shape.blocks_per_row : 1;
+  }
+  // Calls work(rows, first of them in the piece) chunk by chunk until it fails.
+  template <class Work>
+  Status each_chunk(Work work) const {
+    const std::int64_t line = std::max<std::int64_t>(row_bytes(Format::i2, rows.k), 1);
+    const std::int64_t step = std::max<std::int64_t>(kChunkBytes / line / shape.row_block, 1) * shape.row_block;
+    for (std::int64_t at = 0; at < rows.count; at += step)
+      TERN_RETURN_IF_ERROR(work(RowPiece{rows.n, rows.k, rows.first + at, std::min(step, rows.count - at)}, at));
+    return {};
+  }
+};
+
+Result<Piece> check(const LayoutSpec& spec, std::int64_t n, std::int64_t k, RowRange range,
+                    const ConstTensorView& codes, const void* bytes, std::size_t byte_count, std::size_t scale_count) {
+  TERN_ASSIGN(shape, checked_shape(spec, n, k));
+  if (byte_count != static_cast<std::size_t>(shape.bytes))
+    return error(Code::invalid_argument, kWhere, "{} x {} in {} are {} bytes, {} were given", n, k, name(spec.layout),
+                 shape.bytes, byte_count);
+  if (bytes == nullptr && byte_count > 0) return error(Code::invalid_argument, kWhere, "the bytes are null");
+  if (range.first < 0 || range.count < 0 || range.first > n || range.count > n - range.first)
+    return error(Code::invalid_argument, kWhere, "{} rows from {} on are not among {} rows", range.count, range.first,
+                 n);
+  if (range.first % shape.row_block != 0 || range.count % shape.row_block != 0)
+    return error(Code::invalid_argument, kWhere,
+                 "rows of {} x {} in {} lie together in blocks of {}; {} rows from {} on are not whole ones", n, k,
+                 name(spec.layout), shape.row_block, range.count, range.first);
+  TERN_ASSIGN(rows, as_rows(kWhere, "codes", codes, DType::u8, range.count, row_bytes(Format::i2, k)));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes);
-  TERN_RETURN_IF_ERROR(check_apart(kWhere, "codes", bytes_of(codes), "the bytes", {begin, begin + size}));
-  return rows;
+  TERN_RETURN_IF_ERROR(check_apart(kWhere, "codes", bytes_of(codes), "the bytes", {begin, begin + byte_count}));
+  const Piece piece{spec, shape, {n, k, range.first, range.count}, rows.stride};
+  if (static_cast<std::int64_t>(scale_count) != piece.scale_count())
+    return error(Code::invalid_argument, kWhere, "{} has {} scales in the bytes of {} rows of {} x {}, {} were given{}",
+                 name(spec.layout), piece.scale_count(), range.count, n, k, scale_count,
+                 shape.scales == ScalesIn::none ? "; they are kept apart from such bytes" : "");
+  return piece;
+}
+
+// The error of the first code of some rows that is no trit; none where all are.
+Status check_trits(const Piece& piece, const RowPiece& rows, const CodesIn& codes) {
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    if (all_trits(codes.row(i), rows.k)) continue;
+    std::int64_t column = 0;
+    while ((codes.row(i)[column / 4] >> (2 * (column % 4)) & 3) != 3) ++column;
+    const std::int64_t row = rows.first + i, element = row * rows.k + column;
+    return error_at(element, Code::invalid_quantized_value, kWhere, "{} codes[{}, {}] (element {}) is no trit",
+                    name(piece.spec.layout), row, column, element);
+  }
+  return {};
+}
+
+Error bad_scale(const Piece& piece, std::int64_t index, float scale, std::string_view what) {
+  return error_at(index, Code::invalid_scale, kWhere, "{} scale {} is {}{}", name(piece.spec.layout), index, scale,
+                  what);
+}
+
+// The scale of the tensor. A tensor of zeros may have 0.
+Status read_trailer(const Piece& piece, const std::uint8_t* bytes, const CodesIn& codes, float& scale) {
+  std::memcpy(&scale, bytes + piece.shape.code_bytes, sizeof scale);
+  if (valid_scale(scale)) return {};
+  const bool zero = (std::bit_cast<std::uint32_t>(scale) & 0x7FFF'FFFFU) == 0;
+  if (!zero) return bad_scale(piece, 0, scale, "; it must be finite and above 0");
+  for (std::int64_t i = 0; i < piece.rows.count; ++i)
+    if (!all_zero(codes.row(i), 0, piece.rows.k)) return bad_scale(piece, 0, scale, ", but not every trit is 0");
+  scale = 1.0F;
+  return {};
+}
+
+// The scales of blocks, row by row. A scale of 0 makes its block zeros.
+Status read_blocks(const Piece& piece, const RowPiece& rows, const std::uint8_t* bytes, const CodesOut& codes,
+                   float* scales) {
+  const LayoutShape& shape = piece.shape;
+  for (std::int64_t i = 0; i < rows.count; ++i)
+    for (std::int64_t b = 0; b < shape.blocks_per_row; ++b) {
+      const std::int64_t block = (rows.first + i) * shape.blocks_per_row + b;
+      std::uint16_t half = 0;
+      std::memcpy(&half, bytes + shape.scale_at(block), sizeof half);
+      float scale = simd::from_f16(half);
+      if ((half & 0x7FFFU) == 0) {
+        std::memset(codes.row(i) + b * (kScaleBlock / 4), i2::kPadding, kScaleBlock / 4);
+        scale = 1.0F;
+      }
+      if (!valid_scale(scale)) return bad_scale(piece, block, scale, "; it must be finite and above 0");
+      scales[i * shape.blocks_per_row + b] = scale;
+    }
+  return {};
+}
+
+// The scales are f16s; those of zeros are written as 0, as ggml does.
+void write_blocks(const Piece& piece, const RowPiece& rows, const CodesIn& codes, const float* scales,
+                  std::uint8_t* bytes) {
+  const LayoutShape& shape = piece.shape;
+  for (std::int64_t i = 0; i < rows.count; ++i)
+    for (std::int64_t b = 0; b < shape.blocks_per_row; ++b) {
+      const bool zeros = all_zero(codes.row(i), b * kScaleBlock, (b + 1) * kScaleBlock);
+      const std::uint16_t half = zeros ? std::uint16_t{0} : simd::to_f16(scales[i * shape.blocks_per_row + b]);
+      std::memcpy(bytes + shape.scale_at((rows.first + i) * shape.blocks_per_row + b), &half, sizeof half);
+    }
+}
+
+Status check_given_scales(const Piece& piece, std::span<const float> scales) {
+  TERN_RETURN_IF_ERROR(check_scales(kWhere, "scales", scales.data(), static_cast<std::int64_t>(scales.size())));
+  if (piece.shape.scales != ScalesIn::blocks) return {};
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    if (!is_f16(scales[i]))
+      return error_at(static_cast<std::int64_t>(i), Code::unsupported, kWhere,
+                      "{} holds scales in f16, which {} is not; fit_scales() rounds it", name(piece.spec.layout),
+                      scales[i]);
+  return {};
 }
 
 }  // namespace
 
-std::string_view name(Layout layout) { return word_of(kLayouts, layout); }
-Result<Layout> parse_layout(std::string_view word) { return parse_word(kLayouts, "layout", word); }
-
-Result<std::size_t> layout_bytes(Layout layout, std::int64_t n, std::int64_t k) {
-  TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, Granularity::row()));
-  if (n % MsGpu::kRows != 0 || k % MsGpu::kColumns != 0)
-    return error(Code::unsupported, kWhere, "{} holds multiples of {} x {}, not {} x {}; pad with zeros", name(layout),
-                 MsGpu::kRows, MsGpu::kColumns, n, k);
-  return static_cast<std::size_t>(n * (k / 4));
+std::optional<Granularity> scales_in(Layout layout) {
+  switch (scales_in_bytes(layout)) {
+    case ScalesIn::trailer: return Granularity::tensor();
+    case ScalesIn::blocks: return Granularity::group(kScaleBlock);
+    case ScalesIn::none: break;
+  }
+  return std::nullopt;
 }
 
-Status import_codes(Layout layout, std::span<const std::uint8_t> bytes, std::int64_t n, std::int64_t k,
+Result<std::size_t> layout_bytes(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
+  TERN_ASSIGN(shape, checked_shape(spec, n, k));
+  return static_cast<std::size_t>(shape.bytes);
+}
+
+Result<std::int64_t> layout_row_block(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
+  TERN_ASSIGN(shape, checked_shape(spec, n, k));
+  return shape.row_block;
+}
+
+Result<std::int64_t> layout_scales(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
+  TERN_ASSIGN(shape, checked_shape(spec, n, k));
+  return Piece{spec, shape, {n, k, 0, n}}.scale_count();
+}
+
+Status import_rows(const LayoutSpec& spec, std::span<const std::uint8_t> bytes, std::int64_t n, std::int64_t k,
+                   RowRange range, const TensorView& codes, std::span<float> scales) {
+  TERN_ASSIGN(piece, check(spec, n, k, range, codes, bytes.data(), bytes.size(), scales.size()));
+  if (range.count == 0 || k == 0) return {};
+  const FpEnvGuard guard;
+  auto* data = static_cast<std::uint8_t*>(codes.data);
+  const auto import_chunk = [&](const RowPiece& rows, std::int64_t at) -> Status {
+    const CodesOut out{data + at * piece.stride, piece.stride};
+    layout_to_i2(spec, rows, bytes.data(), out);
+    TERN_RETURN_IF_ERROR(check_trits(piece, rows, {out.data, out.stride}));
+    if (piece.shape.scales != ScalesIn::blocks) return {};
+    return read_blocks(piece, rows, bytes.data(), out, scales.data() + at * piece.shape.blocks_per_row);
+  };
+  TERN_RETURN_IF_ERROR(piece.each_chunk(import_chunk));
+  if (piece.shape.scales != ScalesIn::trailer) return {};
+  return read_trailer(piece, bytes.data(), {data, piece.stride}, scales[0]);
+}
+
+Status export_rows(const LayoutSpec& spec, const ConstTensorView& codes, std::int64_t n, std::int64_t k, RowRange range,
+                   std::span<const float> scales, std::span<std::uint8_t> bytes) {
+  TERN_ASSIGN(piece, check(spec, n, k, range, codes, bytes.data(), bytes.size(), scales.size()));
+  const FpEnvGuard guard;
+  TERN_RETURN_IF_ERROR(check_given_scales(piece, scales));
+  const auto* data = static_cast<const std::uint8_t*>(codes.data);
+  const auto export_chunk = [&](const RowPiece& rows, std::int64_t at) -> Status {
+    const CodesIn in{data + at * piece.stride, piece.stride};
+    TERN_RETURN_IF_ERROR(check_trits(piece, rows, in));
+    layout_from_i2(spec, rows, in, bytes.data());
+    if (piece.shape.scales == ScalesIn::blocks)
+      write_blocks(piece, rows, in, scales.data() + at * piece.shape.blocks_per_row, bytes.data());
+    return {};
+  };
+  if (k > 0) TERN_RETURN_IF_ERROR(piece.each_chunk(export_chunk));
+  if (range.first + range.count < n || piece.shape.scales != ScalesIn::trailer) return {};
+  std::memset(bytes.data() + piece.shape.used_bytes, 0,
+              static_cast<std::size_t>(piece.shape.bytes - piece.shape.used_bytes));
+  if (!scales.empty()) std::memcpy(bytes.data() + piece.shape.code_bytes, scales.data(), sizeof(float));
+  return {};
+}
+
+Status import_weights(const LayoutSpec& spec, std::span<const std::uint8_t> bytes, std::int64_t n, std::int64_t k,
+                      const TensorView& codes, std::span<float> scales) {
+  return import_rows(spec, bytes, n, k, {0, n}, codes, scales);
+}
+
+Result<ScaleLoss> export_weights(const LayoutSpec& spec, const ConstTensorView& codes, std::int64_t n, std::int64_t k,
+                                 std::span<const float> scales, const Granularity& granularity,
+                                 std::span<std::uint8_t> bytes, Lossy lossy) {
+  // The shape first, whose error says more than one of the scales.
+  TERN_RETURN_IF_ERROR(checked_shape(spec, n, k));
+  TERN_ASSIGN(fitted, fit_scales(spec.layout, codes, n, k, scales, granularity, lossy));
+  TERN_RETURN_IF_ERROR(export_rows(spec, codes, n, k, {0, n}, fitted.scales, bytes));
+  return fitted.loss;
+}
+
+Status import_codes(const LayoutSpec& spec, std::span<const std::uint8_t> bytes, std::int64_t n, std::int64_t k,
                     const TensorView& codes) {
-  TERN_ASSIGN(rows, check(layout, n, k, codes, bytes.data(), bytes.size()));
-  for (std::int64_t row = 0; row < n; ++row)
-    for (std::int64_t column = 0; column < k; column += MsGpu::kWord) {
-      const std::uint32_t word = read_word(bytes.data() + MsGpu::word_at(k, row, column));
-      if (!MsGpu::trits(word)) return no_trit(layout, k, row, column, MsGpu::in_order(word), 0);
-      write_word(static_cast<std::uint8_t*>(codes.data) + row * rows.stride + column / 4, MsGpu::to_i2(word));
-    }
-  return {};
+  return import_weights(spec, bytes, n, k, codes, {});
 }
 
-Status export_codes(Layout layout, const ConstTensorView& codes, std::int64_t n, std::int64_t k,
+Status export_codes(const LayoutSpec& spec, const ConstTensorView& codes, std::int64_t n, std::int64_t k,
                     std::span<std::uint8_t> bytes) {
-  TERN_ASSIGN(rows, check(layout, n, k, codes, bytes.data(), bytes.size()));
-  for (std::int64_t row = 0; row < n; ++row)
-    for (std::int64_t column = 0; column < k; column += MsGpu::kWord) {
-      const std::uint32_t i2 = read_word(static_cast<const std::uint8_t*>(codes.data) + row * rows.stride + column / 4);
-      if (!MsGpu::trits_i2(i2)) return no_trit(layout, k, row, column, i2, 3);
-      write_word(bytes.data() + MsGpu::word_at(k, row, column), MsGpu::from_i2(i2));
-    }
-  return {};
+  return export_rows(spec, codes, n, k, {0, n}, {}, bytes);
 }
 
 }  // namespace tern

@@ -2,6 +2,7 @@
 #include "tern/linear.h"
 
 #include "api/gpu_pack.h"
+#include "api/packed_place.h"
 #include "base/errors.h"
 #include "format/format.h"
 #include "memory/workspace.h"
@@ -41,28 +42,15 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                           const Granularity& granularity, std::span<std::byte> memory, Format format) {
   TERN_ASSIGN(bytes, packed_bytes(context, n, k, granularity, format));
   const bool on_gpu = context.device().id.kind == DeviceKind::cuda;
-  const std::size_t alignment = packed_alignment(context.device().id.kind);
   TERN_ASSIGN(rows, as_rows({kPack, codes.device}, "codes", codes, DType::u8, n, row_bytes(format, k)));
   const std::int64_t count = make_ranges(n, k, granularity).total;
   TERN_RETURN_IF_ERROR(check_dense({kPack, scales.device}, "scales", scales, DType::f32, count));
   TERN_RETURN_IF_ERROR(check_place(context, "codes", codes));
   TERN_RETURN_IF_ERROR(check_place(context, "scales", scales));
   if (!on_gpu) TERN_RETURN_IF_ERROR(check_scales(kPack, "scales", static_cast<const float*>(scales.data), count));
-  Tensor own;
-  if (memory.data() == nullptr) {
-    TERN_ASSIGN(tensor,
-                Tensor::allocate(context.memory(), DType::u8, {static_cast<std::int64_t>(bytes)}, "packed weights"));
-    own = std::move(tensor);
-    memory = own.as<std::byte>();
-  }
-  if (memory.size() < bytes)
-    return error(Code::invalid_argument, kPack, "the memory has {} bytes, {} are needed", memory.size(), bytes);
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
-  if (begin % alignment != 0)
-    return error(Code::invalid_argument, kPack, "the memory is not aligned to {} bytes", alignment);
-  const ByteSpan target{begin, begin + bytes};
-  TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", target));
-  TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", target));
+  TERN_ASSIGN(place, PackedPlace::make(context, bytes, memory));
+  TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", place.reach()));
+  TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", place.reach()));
   const CanonicalWeights weights{.codes = static_cast<const std::uint8_t*>(codes.data),
                                  .stride_bytes = rows.stride,
                                  .scales = static_cast<const float*>(scales.data),
@@ -70,10 +58,10 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                  .k = k,
                                  .granularity = granularity,
                                  .format = format};
-  auto packed = on_gpu ? pack_on_gpu(context, weights, {codes.device, scales.device}, memory.first(bytes))
-                       : pack_weights(weights, context.state().threads, memory.first(bytes));
+  auto packed = on_gpu ? pack_on_gpu(context, weights, {codes.device, scales.device}, place.memory)
+                       : pack_weights(weights, context.state().threads, place.memory);
   TERN_ASSIGN(state, std::move(packed));
-  state.memory = std::move(own);
+  state.memory = std::move(place.own);
   return PackedWeights(std::make_shared<const State>(std::move(state)));
 }
 

@@ -16,16 +16,23 @@ std::uint64_t checksum(std::span<const std::uint8_t> codes, std::span<const std:
   return checksum_rows({codes.data(), 1, bytes, bytes}, scales);
 }
 
+struct RunningChecksum::State {
+  XXH64_state_t xxh;
+};
+
+RunningChecksum::RunningChecksum() : state_(std::make_unique<State>()) { XXH64_reset(&state_->xxh, 0); }
+RunningChecksum::~RunningChecksum() = default;
+void RunningChecksum::add(std::span<const std::uint8_t> bytes) {
+  if (!bytes.empty()) XXH64_update(&state_->xxh, bytes.data(), bytes.size());
+}
+std::uint64_t RunningChecksum::value() const { return XXH64_digest(&state_->xxh); }
+
 std::uint64_t checksum_rows(const StridedBytes& codes, std::span<const std::uint8_t> scales) {
-  XXH64_state_t state;
-  XXH64_reset(&state, 0);
-  const auto add = [&state](const std::uint8_t* data, std::size_t bytes) {
-    if (bytes > 0) XXH64_update(&state, data, bytes);
-  };
+  RunningChecksum sum;
   for (std::int64_t row = 0; row < codes.rows; ++row)
-    add(codes.data + row * codes.stride_bytes, static_cast<std::size_t>(codes.row_bytes));
-  add(scales.data(), scales.size());
-  return XXH64_digest(&state);
+    sum.add({codes.data + row * codes.stride_bytes, static_cast<std::size_t>(codes.row_bytes)});
+  sum.add(scales);
+  return sum.value();
 }
 
 }  // namespace tern

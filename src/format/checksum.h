@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace tern {
@@ -17,5 +18,20 @@ struct StridedBytes {
   std::int64_t stride_bytes = 0;
 };
 std::uint64_t checksum_rows(const StridedBytes& codes, std::span<const std::uint8_t> scales);
+
+// The same of bytes that come one after the other.
+class RunningChecksum {
+ public:
+  RunningChecksum();
+  ~RunningChecksum();
+  RunningChecksum(const RunningChecksum&) = delete;
+  RunningChecksum& operator=(const RunningChecksum&) = delete;
+  void add(std::span<const std::uint8_t> bytes);
+  [[nodiscard]] std::uint64_t value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace tern

@@ -26,5 +26,13 @@ TEST(Checksum, OfKnownTextsAtEverySplit) {
       EXPECT_EQ(checksum(bytes(known.text.substr(0, split)), bytes(known.text.substr(split))), known.sum) << split;
 }
 
+TEST(Checksum, OfBytesAsTheyCome) {
+  RunningChecksum sum;
+  EXPECT_EQ(sum.value(), 0xEF46DB3751D8E999U);
+  for (const char c : std::string_view("abc")) sum.add(bytes({&c, 1}));
+  sum.add({});
+  EXPECT_EQ(sum.value(), 0x44BC2CF5AD770999U);
+}
+
 }  // namespace
 }  // namespace tern

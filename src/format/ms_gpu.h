@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "format/deal.h"
+#include "format/rows.h"
 #include "format/tile16.h"
 
 namespace tern {
@@ -22,18 +24,44 @@ struct MsGpu {
     return tile * kTileBytes + 4 * (16 * (r / 8) + 8 * (c % kColumns / kWord) + r % 8);
   }
 
-  // Sixteen i2 codes to a word and back: 4 x 4 codes transposed, and 1 added to each. Only trits keep apart.
-  static constexpr std::uint32_t from_i2(std::uint32_t codes) { return Tile16::transpose(codes) + 0x5555'5555U; }
-  static constexpr std::uint32_t to_i2(std::uint32_t word) { return Tile16::transpose(word - 0x5555'5555U); }
-  // The codes of a word by their columns, two bits each.
-  static constexpr std::uint32_t in_order(std::uint32_t word) { return Tile16::transpose(word); }
-  static constexpr bool trits(std::uint32_t word) { return ((word | word >> 1) & 0x5555'5555U) == 0x5555'5555U; }
-  static constexpr bool trits_i2(std::uint32_t codes) { return (codes & codes >> 1 & 0x5555'5555U) == 0; }
+  // Sixteen i2 codes to a word and back: 4 x 4 codes transposed, and 1 added to each (modulo 4: code 0 becomes 3, which
+  // is no trit in i2 either). Two bits at once: the low one flips, the high one where the low one was 1 (or 0).
+  static constexpr std::uint32_t from_i2(std::uint32_t codes) {
+    const std::uint32_t t = Tile16::transpose(codes);
+    return t ^ 0x5555'5555U ^ (t & 0x5555'5555U) << 1;
+  }
+  static constexpr std::uint32_t to_i2(std::uint32_t word) {
+    return Tile16::transpose(~(word ^ (word & 0x5555'5555U) << 1));
+  }
+
+  // Pieces of whole tiles. The two words of a row in a tile lie eight words apart.
+  static constexpr std::int64_t kHalf = 32;
+  static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
+    for (std::int64_t i = 0; i < p.count; ++i) {
+      const std::uint8_t* word = bytes + word_at(p.k, p.first + i, 0);
+      for (std::int64_t c = 0; c < p.k; c += kColumns, word += kTileBytes) {
+        deal::store(codes.row(i) + c / 4, to_i2(deal::load(word)));
+        deal::store(codes.row(i) + c / 4 + 4, to_i2(deal::load(word + kHalf)));
+      }
+    }
+  }
+  static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
+    for (std::int64_t i = 0; i < p.count; ++i) {
+      std::uint8_t* word = bytes + word_at(p.k, p.first + i, 0);
+      for (std::int64_t c = 0; c < p.k; c += kColumns, word += kTileBytes) {
+        deal::store(word, from_i2(deal::load(codes.row(i) + c / 4)));
+        deal::store(word + kHalf, from_i2(deal::load(codes.row(i) + c / 4 + 4)));
+      }
+    }
+  }
 };
 
+static_assert(MsGpu::word_at(64, 3, 16) == MsGpu::word_at(64, 3, 0) + MsGpu::kHalf);
 static_assert(MsGpu::from_i2(0x5555'5555U) == 0xAAAA'AAAAU);                            // zeros
 static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b11) == (0xAAAA'AAAAU ^ 0b01));            // column 0 is +1
 static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b01'00) == (0xAAAA'AAAAU ^ 0b11U << 8));   // column 1 is -1, in byte 1
 static_assert(MsGpu::from_i2(0x5555'5555U ^ 0b11U << 8) == (0xAAAA'AAAAU ^ 0b01'00U));  // column 4, bits 2 and 3
+static_assert(MsGpu::to_i2(0xAAAA'AAAAU ^ 0b01'00) == (0x5555'5555U ^ 0b11U << 8));     // and back
+static_assert(MsGpu::to_i2(0xAAAA'AAA8U) == 0x5555'5557U);                              // code 0 is no trit
 
 }  // namespace tern

@@ -127,6 +127,29 @@ static void layouts(void) {
   CHECK(tern_import_codes(layout, bytes, size, 16, 32, &to) == TERN_OK && memcmp(back, codes, size) == 0);
 }
 
+// Codes with the scale that lies behind them.
+static void layouts_with_scales(void) {
+  static uint8_t codes[4 * 32], bytes[4 * 32 + 32], back[4 * 32];
+  const tern_tensor_view from = view_of(codes, TERN_DTYPE_U8, 4, 32), to = view_of(back, TERN_DTYPE_U8, 4, 32);
+  const tern_granularity by_tensor = {TERN_GRANULARITY_TENSOR, 0};
+  const float scale = 0.25F;
+  float read = 0;
+  tern_layout_spec spec = TERN_LAYOUT_SPEC_INIT;
+  tern_layout_size size = TERN_LAYOUT_SIZE_INIT;
+  tern_scale_loss loss = TERN_SCALE_LOSS_INIT;
+  tern_i2_s_evidence evidence = TERN_I2_S_EVIDENCE_INIT;
+  size_t length = 0;
+  spec.layout = TERN_LAYOUT_I2_S_X86_128;
+  for (size_t i = 0; i < sizeof(codes); ++i) codes[i] = (uint8_t)(i % 3 + 4 * (i / 3 % 3) + 16 * (i / 9 % 3) + 64);
+  CHECK(tern_layout_get_size(&spec, 4, 128, &size) == TERN_OK && size.bytes == sizeof(bytes) && size.scale_count == 1);
+  CHECK(tern_export_weights(&spec, &from, 4, 128, &scale, 1, by_tensor, 0, bytes, sizeof(bytes), &loss) == TERN_OK);
+  CHECK(loss.changed == 0 && loss.index == -1);
+  CHECK(tern_import_weights(&spec, bytes, sizeof(bytes), 4, 128, &to, &read, 1) == TERN_OK && read == scale);
+  CHECK(memcmp(back, codes, sizeof(codes)) == 0);
+  CHECK(tern_weigh_i2_s(bytes, sizeof(bytes), 4, 128, &evidence, NULL, 0, &length) == TERN_OK && length > 0);
+  CHECK(evidence.x86_128_possible == 1 && evidence.one_by_four_possible == 1);
+}
+
 // How much of a layer each float type keeps.
 static void precisions(const tern_context* context, const tern_quantized* quantized) {
   const tern_tensor_view x = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
@@ -306,6 +329,7 @@ int main(int argc, char** argv) {
   there_and_back(context, &quantized);
   if (failures == 0) product(context, quantized);
   layouts();
+  layouts_with_scales();
   precisions(context, quantized);
   files(context, quantized, argc > 1 ? argv[1] : ".");
   tern_quantized_destroy(quantized);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "base/errors.h"
 #include "format/checksum.h"
@@ -75,6 +77,47 @@ class Packer {
   std::uint8_t* out_;
 };
 
+// A state whose codes and scales have their places in the memory, which are yet to be filled.
+struct Places {
+  PackedWeights::State state;
+  std::uint8_t* codes = nullptr;
+  float* scales = nullptr;
+
+  Places(const CanonicalWeights& w, std::span<std::byte> memory) {
+    state.n = w.n;
+    state.k = w.k;
+    state.format = w.format;
+    state.granularity = w.granularity;
+    state.tile = Tile16::of(w.n, w.k, w.granularity, w.format);
+    state.bytes = memory.size();
+    state.scale_stride = PackedScales::of(w.n, w.k, w.granularity).stride;
+    WorkspaceLedger ledger(memory.data());
+    codes = ledger.book<std::uint8_t>(static_cast<std::size_t>(state.tile.bytes()));
+    scales = ledger.book<float>(0);
+    state.codes = codes;
+    state.scales = scales;
+  }
+};
+
+// As many slots as are worth a thread.
+int slots_for(std::int64_t bytes, const Threads& threads) {
+  return static_cast<int>(std::clamp<std::int64_t>(bytes / 16384, 1, threads.count()));
+}
+
+// Each thread touches first what it would read, so that pages lie near it.
+void touch_first(const Places& places, const Threads& threads) {
+  constexpr std::int64_t kPage = 4096;
+  const Tile16& tile = places.state.tile;
+  const int slots = slots_for(tile.bytes(), threads);
+  threads.run(slots, [&](int slot) {
+    const std::int64_t begin = tile.tiles * slot / slots * tile.tile_bytes(),
+                       end = tile.tiles * (slot + 1) / slots * tile.tile_bytes();
+    for (std::int64_t at = begin; at < end; at += kPage) places.codes[at] = 0;
+  });
+}
+
+constexpr std::int64_t kPieceBytes = 4 << 20;  // canonical, for all threads together
+
 }  // namespace
 
 Error invalid_code_error(const CanonicalWeights& w) {
@@ -135,23 +178,11 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
 
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threads& threads,
                                           std::span<std::byte> memory) {
-  const Tile16 tile = Tile16::of(w.n, w.k, w.granularity, w.format);
-  const PackedScales packed_scales = PackedScales::of(w.n, w.k, w.granularity);
-  PackedWeights::State state;
-  state.n = w.n;
-  state.k = w.k;
-  state.format = w.format;
-  state.granularity = w.granularity;
-  state.tile = tile;
-  state.bytes = memory.size();
-  state.scale_stride = packed_scales.stride;
-  WorkspaceLedger ledger(memory.data());
-  auto* codes = ledger.book<std::uint8_t>(static_cast<std::size_t>(tile.bytes()));
-  auto* scales = ledger.book<float>(0);
-
-  const Packer packer(w, tile, codes);
+  Places places(w, memory);
+  const Tile16& tile = places.state.tile;
+  const Packer packer(w, tile, places.codes);
   std::atomic<bool> bad{false};
-  const int slots = static_cast<int>(std::clamp<std::int64_t>(tile.bytes() / 16384, 1, threads.count()));
+  const int slots = slots_for(tile.bytes(), threads);
   threads.run(slots, [&](int slot) {
     const std::int64_t begin = tile.tiles * slot / slots, end = tile.tiles * (slot + 1) / slots;
     for (std::int64_t t = begin; t < end; ++t)
@@ -159,11 +190,55 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threa
   });
   if (bad) return invalid_code_error(w);
 
-  packed_scales.arrange(w, scales);
-  state.codes = codes;
-  state.scales = scales;
-  state.checksum = checksum_of(w);
-  return state;
+  PackedScales::of(w.n, w.k, w.granularity).arrange(w, places.scales);
+  places.state.checksum = checksum_of(w);
+  return std::move(places.state);
+}
+
+Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const RowReader& reader, const Threads& threads,
+                                          std::span<std::byte> memory) {
+  Places places(w, memory);
+  const Tile16& tile = places.state.tile;
+  const std::int64_t line = row_bytes(w.format, w.k);
+  touch_first(places, threads);
+
+  // Slots read units of rows that are whole tiles and whole blocks of the reader, and tile them at once.
+  const std::int64_t unit =
+      std::min(std::lcm(Tile16::kRows, reader.row_block), std::max<std::int64_t>(w.n, 1));  // one unit may be all rows
+  const std::int64_t piece_units = std::max<std::int64_t>(kPieceBytes / std::max<std::int64_t>(line * unit, 1), 1);
+  const std::int64_t units = line > 0 ? ceil_div(w.n, unit) : 0;
+  TERN_ASSIGN(buffer, Tensor::allocate(host_memory(), DType::u8, {std::min(piece_units * unit, w.n) * line}, "pack"));
+  auto* codes = static_cast<std::uint8_t*>(buffer.data());
+  RunningChecksum sum;
+  for (std::int64_t first_unit = 0; first_unit < units; first_unit += piece_units) {
+    const std::int64_t count = std::min(piece_units, units - first_unit), piece_row = first_unit * unit;
+    const int slots = static_cast<int>(std::min<std::int64_t>(slots_for(count * unit * line, threads), count));
+    std::vector<Status> status(static_cast<std::size_t>(slots));
+    threads.run(slots, [&](int slot) {
+      const std::int64_t first = (first_unit + count * slot / slots) * unit,
+                         end = std::min((first_unit + count * (slot + 1) / slots) * unit, w.n);
+      std::uint8_t* rows = codes + (first - piece_row) * line;
+      Status& result = status[static_cast<std::size_t>(slot)];
+      result = reader.read(first, end - first, rows);
+      if (!result.ok()) return;
+      CanonicalWeights part = w;
+      part.codes = rows;
+      part.stride_bytes = line;
+      part.n = end - first;
+      const Packer packer(part, tile, places.codes + first / Tile16::kRows * tile.tile_bytes());
+      bool trits = true;
+      for (std::int64_t t = 0; t < ceil_div(part.n, Tile16::kRows); ++t) trits = packer.pack_tile(t) && trits;
+      if (!trits) result = invalid_code_error(part);
+    });
+    for (Status& result : status) TERN_RETURN_IF_ERROR(std::move(result));
+    const std::int64_t rows = std::min(count * unit, w.n - piece_row);
+    sum.add({codes, static_cast<std::size_t>(rows * line)});
+  }
+  PackedScales::of(w.n, w.k, w.granularity).arrange(w, places.scales);
+  const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
+  sum.add({reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
+  places.state.checksum = sum.value();
+  return std::move(places.state);
 }
 
 }  // namespace tern

@@ -1,6 +1,8 @@
 // What PackedWeights owns, and how it is made from canonical bytes.
 #pragma once
 
+#include <functional>
+
 #include "device/threads.h"
 #include "format/tile16.h"
 #include "format/tile_mma.h"
@@ -42,6 +44,16 @@ constexpr std::size_t packed_alignment(DeviceKind device) { return device == Dev
 // Fills state.codes and state.scales, which lie in `memory`; each thread touches first what it would read.
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const Threads& threads,
                                           std::span<std::byte> memory);
+
+// The same from rows that a reader brings in pieces, so that they never lie in canonical order all at once.
+struct RowReader {
+  std::int64_t row_block = 1;  // pieces begin and end at multiples of it
+  // Writes rows first .. first + count - 1 of canonical i2, dense, and their scales where weights.scales points. Called
+  // by several threads at once.
+  std::function<Status(std::int64_t first, std::int64_t count, std::uint8_t* codes)> read;
+};
+Result<PackedWeights::State> pack_weights(const CanonicalWeights& scales_and_shape, const RowReader& reader,
+                                          const Threads& threads, std::span<std::byte> memory);
 
 // The error of the first code that is no trit; there must be one.
 Error invalid_code_error(const CanonicalWeights& weights);

@@ -1,0 +1,19 @@
+// What layouts ask of scales and zeros.
+#pragma once
+
+#include <cstdint>
+
+#include "format/i2.h"
+#include "simd/half.h"
+
+namespace tern {
+
+inline constexpr std::int64_t kScaleBlock = 256;  // columns that share a scale in tq1_0 and tq2_0
+
+// Whether an f16 has this value: a scale, so finite and above 0.
+inline bool is_f16(float scale) { return simd::from_f16(simd::to_f16(scale)) == scale; }
+
+// Whether codes begin .. end - 1 of a row of i2 are all trit 0.
+bool all_zero(const std::uint8_t* row, std::int64_t begin, std::int64_t end);
+
+}  // namespace tern

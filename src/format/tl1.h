@@ -1,0 +1,70 @@
+// Format tl1 of bitnet.cpp (look-up tables on ARM): pairs of columns (a, b) as an index 3a + b + 4 of 0..8, two pairs a
+// byte, so that a byte has the four columns of an i2 byte:
+//
+//     byte     7 6 5 4 | 3 2 1 0
+//     pair     columns  | columns         of one row
+//              c, c+1   | c+2, c+3
+//
+// Their order is that of tiles within tiles, for the parameters BM, BK and bm of kernel_config.ini, with by = 256/bm:
+//
+//     [n/BM][k/BK][BM/bm][BK/by][bm/16][by/4][16 rows]    bytes
+//
+// n is a multiple of BM, k of BK, BM of bm (32 or 64) and BK of by. Behind the codes lie 32 bytes with the f32 scale of
+// the tensor in the first four.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "format/rows.h"
+#include "tern/layout.h"
+
+namespace tern::tl1 {
+
+struct Tables {
+  std::array<std::uint8_t, 256> to_i2{}, from_i2{};
+
+  constexpr Tables() {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      to_i2[byte] = static_cast<std::uint8_t>(codes_of(byte >> 4) | codes_of(byte & 15) << 4);
+      from_i2[byte] = static_cast<std::uint8_t>(index_of(byte & 15) << 4 | index_of(byte >> 4));
+    }
+  }
+  // Two codes, the first in the low bits; an index that no pair gives is two codes 3.
+  static constexpr unsigned codes_of(unsigned index) { return index > 8 ? 0b11'11 : index / 3 | index % 3 << 2; }
+  static constexpr unsigned index_of(unsigned codes) { return 3 * (codes & 3) + (codes >> 2); }
+};
+inline constexpr Tables kTables;
+static_assert(kTables.to_i2[0x44] == 0b01'01'01'01 && kTables.from_i2[0b01'01'01'01] == 0x44);  // zeros
+static_assert(kTables.to_i2[0x17] == 0b01'10'01'00);                                            // -1 0 +1 0
+static_assert(kTables.to_i2[0x49] == 0b11'11'01'01);                                            // 9 is no pair
+
+inline constexpr std::int64_t kBlockElems = 256;  // bm rows by 256/bm columns
+
+// Calls map(offset of 16 bytes, row in the piece of the first, byte column) for every vector of a piece of whole bm.
+template <class Map>
+void each_vector(const RowPiece& p, const LutTiles& t, Map map) {
+  const std::int64_t bm = t.block_rows, by = kBlockElems / bm;
+  for (std::int64_t block = 0; block < p.count; block += bm) {
+    const std::int64_t row = p.first + block, tile = row / t.tile_rows, in_tile = row % t.tile_rows;
+    for (std::int64_t c = 0; c < p.k; c += t.tile_columns) {
+      std::int64_t at = tile * t.tile_rows * (p.k / 4) + c / 4 * t.tile_rows + in_tile / bm * (bm * t.tile_columns / 4);
+      for (std::int64_t cb = c; cb < c + t.tile_columns; cb += by)
+        for (std::int64_t r = block; r < block + bm; r += 16)
+          for (std::int64_t column = cb; column < cb + by; column += 4, at += 16) map(at, r, column / 4);
+    }
+  }
+}
+
+inline void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes) {
+  each_vector(p, t, [&](std::int64_t at, std::int64_t row, std::int64_t column) {
+    for (std::int64_t i = 0; i < 16; ++i) codes.row(row + i)[column] = kTables.to_i2[bytes[at + i]];
+  });
+}
+inline void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes) {
+  each_vector(p, t, [&](std::int64_t at, std::int64_t row, std::int64_t column) {
+    for (std::int64_t i = 0; i < 16; ++i) bytes[at + i] = kTables.from_i2[codes.row(row + i)[column]];
+  });
+}
+
+}  // namespace tern::tl1
