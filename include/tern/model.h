@@ -103,7 +103,7 @@ struct WriteOptions {
   NonFinite non_finite = NonFinite::reject;
 
   // ECMAScript expressions that are searched for in names, as the file has them and as Hugging Face has them.
-  std::string include = {};             // quantize these matrices alone
+  std::string include = {};              // quantize these matrices alone
   std::string exclude = {};              // leave these as they are
   std::string drop = {};                 // leave these out
   std::optional<DType> embeddings = {};  // f16 or bf16 for embeddings and the head; none: as they are
@@ -145,24 +145,28 @@ struct ModelPlan {
 TERN_API Result<ModelPlan> plan_model(const Model&, const std::string& output, const WriteOptions& = {});
 
 struct TensorReport {
-  std::optional<Quality> quality = {};               // of quantize
-  std::array<std::int64_t, 3> trits = {};            // how many -1, 0, +1
-  float smallest_scale = 0, largest_scale = 0;       // of trits
-  std::optional<std::uint64_t> checksum = {};        // of trits and scales
-  ScaleLoss scale_loss = {};                         // of scales
-  double largest_change = 0;                         // of a cast: the largest relative change of a value
-  std::int64_t overflowed = 0;                       // of a cast: values that became infinite
-  std::vector<std::uint64_t> histogram = {};         // of w / scale from -4 to 4, when it was asked for
+  std::optional<Quality> quality = {};          // of quantize
+  std::array<std::int64_t, 3> trits = {};       // how many -1, 0, +1
+  float smallest_scale = 0, largest_scale = 0;  // of trits
+  std::optional<std::uint64_t> checksum = {};   // of trits and scales
+  ScaleLoss scale_loss = {};                    // of scales
+  double largest_change = 0;                    // of a cast: the largest relative change of a value
+  std::int64_t overflowed = 0;                  // of a cast: values that became infinite
+  std::vector<std::uint64_t> histogram = {};    // of w / scale from -4 to 4, when it was asked for
 };
 
 struct ModelReport {
   std::vector<TensorReport> tensors = {};  // those of the plan
   std::size_t file_bytes = 0;
-  std::string kernel = {};    // that quantized; empty: none did
-  double seconds = 0;         // all together, of which ...
-  double flush_seconds = 0;   // ... the disk took these at the end
-  double waiting_seconds = 0; // ... and the computation waited these for writes to end
+  std::string kernel = {};     // that quantized; empty: none did
+  double seconds = 0;          // all together, of which ...
+  double flush_seconds = 0;    // ... the disk took these at the end
+  double waiting_seconds = 0;  // ... and the computation waited these for writes to end
 };
+
+// What can be seen of one tensor: shares, scales and checksum of trits; nothing of others. Where the order of i2_s is
+// not known, shares and scale are told all the same: they do not depend on it.
+TERN_API Result<TensorReport> inspect_tensor(const Context&, const Model&, std::size_t index);
 
 // Told which tensor is at work and how many of how many bytes of input are done; false stops, and nothing is written.
 using ModelProgress = std::function<bool(std::string_view tensor, std::size_t done_bytes, std::size_t total_bytes)>;
@@ -177,7 +181,7 @@ struct TensorDifference {
   enum class Kind : std::uint8_t { equal, differs, only_in_a, only_in_b };
   std::string name = {};
   Kind kind = Kind::equal;
-  std::string what = {};             // "equal trits and scales", "17 trits differ, the first at [3, 129]: ..."
+  std::string what = {};  // "equal trits and scales", "17 trits differ, the first at [3, 129]: ..."
   std::int64_t elements = 0;
   std::int64_t differing_trits = 0;  // where both are ternary
   double largest_difference = 0;     // of a value, absolute

@@ -173,7 +173,8 @@ class Interpreter {
       tensor.layout->tiles = *tiles;
     } else {
       tensor.layout.reset();
-      tensor.unreadable = tiles.error().message + "; give --kernel-config";
+      tensor.unreadable = options_.tiles.empty() ? "the tiles of its kernels are not known; give --kernel-config"
+                                                 : tiles.error().message;
     }
     return {};
   }

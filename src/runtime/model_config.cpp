@@ -42,9 +42,12 @@ struct Name {
   const char* gguf;  // behind "<architecture>."
 };
 constexpr std::array kIntegers = {
-    Name{"num_hidden_layers", "block_count"},           Name{"max_position_embeddings", "context_length"},
-    Name{"hidden_size", "embedding_length"},            Name{"intermediate_size", "feed_forward_length"},
-    Name{"num_attention_heads", "attention.head_count"}, Name{"vocab_size", "vocab_size"},
+    Name{"num_hidden_layers", "block_count"},
+    Name{"max_position_embeddings", "context_length"},
+    Name{"hidden_size", "embedding_length"},
+    Name{"intermediate_size", "feed_forward_length"},
+    Name{"num_attention_heads", "attention.head_count"},
+    Name{"vocab_size", "vocab_size"},
 };
 constexpr std::array kNumbers = {
     Name{"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
@@ -64,10 +67,11 @@ Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view ar
   const std::string type = text(config, "model_type");
   if (arch.empty() && type.starts_with("bitnet")) arch = "bitnet-b1.58";
   if (arch.empty())
-    return error(Code::unsupported, kWhere,
-                 "{}, and GGUF must name the model's architecture; give it (--architecture bitnet-b1.58, say). Rows of "
-                 "q and k stay in Hugging Face's order, which llama.cpp's 'llama' does not have",
-                 type.empty() ? std::string("no model_type is known") : "the model_type is '" + escaped(type, 40) + "'");
+    return error(
+        Code::unsupported, kWhere,
+        "{}, and GGUF must name the model's architecture; give it (--architecture bitnet-b1.58, say). Rows of "
+        "q and k stay in Hugging Face's order, which llama.cpp's 'llama' does not have",
+        type.empty() ? std::string("no model_type is known") : "the model_type is '" + escaped(type, 40) + "'");
   set_key(out.metadata, "general.architecture", MetaValue(arch));
   const auto set = [&](const char* key, MetaValue value) { set_key(out.metadata, arch + "." + key, std::move(value)); };
   if (config_json.empty()) {

@@ -41,8 +41,8 @@ bool is_projection(const ModelTensor& tensor) {
   if (tensor.shape.size() != 2 || is_embedding(tensor)) return false;
   const std::string_view name = tensor.hf_name;
   if (!name.ends_with(".weight")) return false;
-  constexpr std::array kEnds = {"_proj.weight", ".wq.weight", ".wk.weight",   ".wv.weight", ".wo.weight",
-                                ".w1.weight",   ".w2.weight", ".w3.weight",   ".wqkv.weight", ".w13.weight",
+  constexpr std::array kEnds = {"_proj.weight", ".wq.weight",  ".wk.weight", ".wv.weight",   ".wo.weight",
+                                ".w1.weight",   ".w2.weight",  ".w3.weight", ".wqkv.weight", ".w13.weight",
                                 ".qkv.weight",  ".fc1.weight", ".fc2.weight"};
   return std::any_of(kEnds.begin(), kEnds.end(), [&](const char* end) { return name.ends_with(end); });
 }
@@ -105,8 +105,10 @@ class Planner {
                              : "i2, b3, hf_packed and ms_gpu");
     if (!options_.quantize) return {};
     if (options_.scheme == Scheme::int2)
-      return error(Code::unsupported, kWhere, "int2 makes codes from -2 to 1, and {} holds trits; take absmean, absmax "
-                   "or mse", name(plan_.layout));
+      return error(Code::unsupported, kWhere,
+                   "int2 makes codes from -2 to 1, and {} holds trits; take absmean, absmax "
+                   "or mse",
+                   name(plan_.layout));
     if (options_.match_bitnet && options_.scheme != Scheme::absmean)
       return error(Code::invalid_argument, kWhere, "BitNet's converter computes absmean, not {}",
                    name(options_.scheme));
@@ -116,11 +118,15 @@ class Planner {
     if (options_.match_bitnet && granularity_ != Granularity::tensor() && !options_.granularity)
       granularity_ = Granularity::tensor();
     if (options_.match_bitnet && granularity_ != Granularity::tensor())
-      return error(Code::invalid_argument, kWhere, "BitNet's converter gives a tensor one scale; by {} it cannot be "
-                   "matched", name(granularity_));
+      return error(Code::invalid_argument, kWhere,
+                   "BitNet's converter gives a tensor one scale; by {} it cannot be "
+                   "matched",
+                   name(granularity_));
     if (one_scale && granularity_ != Granularity::tensor())
-      return error(Code::unsupported, kWhere, "{} holds one scale for a tensor, not one by {}; quantize by tensor, or "
-                   "to i2", name(plan_.layout), name(granularity_));
+      return error(Code::unsupported, kWhere,
+                   "{} holds one scale for a tensor, not one by {}; quantize by tensor, or "
+                   "to i2",
+                   name(plan_.layout), name(granularity_));
     return {};
   }
 
@@ -177,6 +183,11 @@ class Planner {
     out.action = action;
     out.layout = plan_.layout;
     if (plan_.layout == Layout::tl1 || plan_.layout == Layout::tl2) {
+      if (options_.tiles.empty())
+        return error(Code::invalid_argument, kWhere,
+                     "{} needs the tiles of its kernels for each shape; give them "
+                     "(--kernel-config kernel_config.ini)",
+                     name(plan_.layout));
       const auto tiles = tiles_for(options_.tiles, tensor.n(), tensor.k());
       if (!tiles.ok()) return refuse(tiles.error());
       out.layout.tiles = *tiles;
@@ -277,8 +288,7 @@ class Planner {
     } else if (const std::string* match = keys::text(in_.metadata, keys::kMatch); match && !options_.quantize) {
       set_key(out, keys::kMatch, MetaValue(*match));
     }
-    if (plan_.layout == Layout::hf_packed)
-      set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
+    if (plan_.layout == Layout::hf_packed) set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
     write_tensor_keys();
     return {};
   }

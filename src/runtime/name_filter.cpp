@@ -9,7 +9,7 @@
 namespace tern {
 namespace {
 
-constexpr std::size_t kMaxName = 512;     // matching recurses by character
+constexpr std::size_t kMaxName = 512;      // matching recurses by character
 constexpr std::size_t kMaxPattern = 4096;  // compiling recurses, too
 
 std::regex::flag_type flags() {

@@ -37,11 +37,10 @@ Status import_by_threads(const Threads& threads, const LayoutSpec& spec, std::sp
       const RowRange rows{piece * step, std::min(step, n - piece * step)};
       const TensorView codes{q.codes.as<std::uint8_t>().data() + rows.first * line, DType::u8, {rows.count, line}};
       float one = 1;
-      const std::span<float> some =
-          by_block         ? scales.subspan(static_cast<std::size_t>(rows.first * per_row),
-                                            static_cast<std::size_t>(rows.count * per_row))
-          : scales.empty() ? std::span<float>()
-                           : std::span<float>(&one, 1);
+      const std::span<float> some = by_block         ? scales.subspan(static_cast<std::size_t>(rows.first * per_row),
+                                                                      static_cast<std::size_t>(rows.count * per_row))
+                                    : scales.empty() ? std::span<float>()
+                                                     : std::span<float>(&one, 1);
       Status status = import_rows(spec, bytes, n, k, rows, codes, some);
       const std::lock_guard lock(mutex);
       if (!status.ok() && rows.first < failed_at) {
@@ -71,8 +70,7 @@ Result<std::vector<float>> read_floats(const Checkpoint& checkpoint, std::size_t
 }
 
 Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& checkpoint, const ModelTensor& tensor) {
-  if (!tensor.ternary)
-    return error(Code::invalid_argument, kWhere, "it is {}, no ternary weights", name(tensor.type));
+  if (!tensor.ternary) return error(Code::invalid_argument, kWhere, "it is {}, no ternary weights", name(tensor.type));
   if (!tensor.layout) return error(Code::invalid_argument, kWhere, "{}", tensor.unreadable);
   const LayoutSpec& spec = *tensor.layout;
   const std::int64_t n = tensor.n(), k = tensor.k();

@@ -14,10 +14,10 @@ namespace tern::keys {
 
 inline constexpr std::string_view kPrefix = "tern.";
 inline constexpr std::string_view kVersion = "tern.version";
-inline constexpr std::string_view kFormat = "tern.format";            // name(Layout)
-inline constexpr std::string_view kScheme = "tern.scheme";            // name(Scheme)
-inline constexpr std::string_view kGranularity = "tern.granularity";  // name(Granularity)
-inline constexpr std::string_view kMatch = "tern.match";              // "bitnet"
+inline constexpr std::string_view kFormat = "tern.format";             // name(Layout)
+inline constexpr std::string_view kScheme = "tern.scheme";             // name(Scheme)
+inline constexpr std::string_view kGranularity = "tern.granularity";   // name(Granularity)
+inline constexpr std::string_view kMatch = "tern.match";               // "bitnet"
 inline constexpr std::string_view kWeightScale = "tern.weight_scale";  // name(WeightScale), with hf_packed
 
 inline std::string shape_of(std::string_view tensor) { return fmt::format("tern.shape.{}", tensor); }  // "NxK"
