@@ -68,3 +68,8 @@ endforeach()
 add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp)
 target_link_libraries(callgrind_cases PRIVATE tern_static tern_flags)
 set_target_properties(callgrind_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+# A model to try the commands on, of any size.
+add_executable(make_bitnet_checkpoint ${PROJECT_SOURCE_DIR}/tests/tools/make_bitnet_checkpoint.cpp)
+target_link_libraries(make_bitnet_checkpoint PRIVATE tern_internal)
+target_include_directories(make_bitnet_checkpoint PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(make_bitnet_checkpoint PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

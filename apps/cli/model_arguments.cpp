@@ -32,13 +32,13 @@ Result<std::vector<KernelTiles>> read_tiles(const std::string& path) {
 }  // namespace
 
 void add_read_arguments(CLI::App& command, ReadArguments& arguments) {
-  command.add_option("--variant", arguments.variant, "Order of i2_s that the file does not name: x86_128, arm_64, 1x4")
+  command.add_option("--variant", arguments.variant, "Of i2_s, if the file is silent: x86_128, arm_64, 1x4")
       ->type_name("NAME");
-  command.add_option("--weight-scale", arguments.weight_scale, "Of hf_packed without config.json: multiplies, divides")
+  command.add_option("--weight-scale", arguments.weight_scale, "Of hf_packed, if silent: multiplies or divides")
       ->type_name("WORD");
-  command.add_option("--kernel-config", arguments.kernel_config, "kernel_config.ini with the tiles of tl1 and tl2")
+  command.add_option("--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
       ->type_name("FILE");
-  command.add_option("--gguf-type", arguments.gguf_types, "What ids 39 and 42 are, if asked: TL2, MXFP4, Q2_0, ...")
+  command.add_option("--gguf-type", arguments.gguf_types, "What type id 39 or 42 means, if asked: TL2, MXFP4, ...")
       ->type_name("NAME");
 }
 
@@ -71,12 +71,12 @@ Result<ReadOptions> parse(const ReadArguments& arguments) {
 void add_write_arguments(CLI::App& command, WriteArguments& arguments) {
   command.add_option("--container", arguments.container, "gguf or safetensors; otherwise by the output's name")
       ->type_name("NAME");
-  command.add_option("--drop", arguments.drop, "Leave out tensors whose name has this in it")->type_name("REGEX");
-  command.add_option("--keep-embeddings", arguments.embeddings, "Embeddings and head as f16 or bf16; else as they are")
+  command.add_option("--drop", arguments.drop, "Leave out tensors with this in their name")->type_name("REGEX");
+  command.add_option("--keep-embeddings", arguments.embeddings, "Embeddings and head as f16 or bf16; else as is")
       ->type_name("DTYPE");
   command.add_option("--architecture", arguments.architecture, "general.architecture of GGUF; else by config.json")
       ->type_name("NAME");
-  command.add_flag("--later-tl2", arguments.later_tl2, "Write tl2 with type id 42, as bitnet.cpp's later fork has it");
+  command.add_flag("--later-tl2", arguments.later_tl2, "Write tl2 as type 42, as bitnet.cpp's later fork does");
 }
 
 Result<WriteOptions> parse(const WriteArguments& arguments, const std::string& format, const ReadOptions& read) {
