@@ -24,6 +24,8 @@
 
 namespace tern {
 
+class PackedWeights;
+
 // What must be told where a file does not say it itself. Files that Tern wrote say everything.
 struct ReadOptions {
   OpenOptions open = {};
@@ -80,6 +82,9 @@ class Model {
 TERN_API std::string gguf_name(std::string_view hf_name);
 TERN_API std::string hf_name(std::string_view gguf_name);
 
+// Ternary weights of a model as kernels read them, by their name in either container.
+TERN_API Result<PackedWeights> load_weights(const Context&, const Model&, std::string_view tensor);
+
 // What becomes of a tensor.
 enum class Action : std::uint8_t {
   quantize,  // floats become trits and scales
@@ -123,6 +128,7 @@ struct TensorPlan {
   StoredType type = StoredType::f32;
   std::size_t in_bytes = 0;
   std::size_t out_bytes = 0;  // with scales
+  int gguf_id = -1;           // that is to stand in a GGUF file; -1: that of the type
   LayoutSpec layout = {};     // of quantize and repack
   Granularity granularity = {};
   StoredType scale_type = StoredType::f32;  // where scales lie apart

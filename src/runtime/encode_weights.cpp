@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstring>
 #include <mutex>
 
@@ -21,21 +20,38 @@ struct Count {
   std::int64_t minus = 0, plus = 0;
 };
 
+constexpr std::uint64_t kLow = 0x5555'5555'5555'5555U;
+
+// The sum of 32 fields of two bits.
+std::int64_t sum_fields(std::uint64_t fields) {
+  constexpr std::uint64_t kPairs = 0x3333'3333'3333'3333U, kBytes = 0x0F0F'0F0F'0F0F'0F0FU;
+  fields = (fields & kPairs) + (fields >> 2 & kPairs);
+  fields = (fields & kBytes) + (fields >> 4 & kBytes);
+  return static_cast<std::int64_t>(fields * 0x0101'0101'0101'0101U >> 56);
+}
+
 // Code 0 is -1 and code 2 is +1, so with code 3 never there the high bits are the +1, and neither bit is a -1.
+std::uint64_t pluses(std::uint64_t word) { return word >> 1 & kLow; }
+std::uint64_t minuses(std::uint64_t word) { return ~(word | word >> 1) & kLow; }
+
+std::uint64_t load_word(const std::uint8_t* codes, std::int64_t bytes) {
+  std::uint64_t word = kLow;  // what is missing counts as zeros
+  std::memcpy(&word, codes, static_cast<std::size_t>(bytes));
+  return word;
+}
+
 Count count_bytes(const std::uint8_t* codes, std::int64_t bytes) {
-  constexpr std::uint64_t kLow = 0x5555'5555'5555'5555U;
   Count count;
   std::int64_t i = 0;
-  for (; i + 8 <= bytes; i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, codes + i, sizeof word);
-    count.plus += std::popcount(word >> 1 & kLow);
-    count.minus += std::popcount(~(word | word >> 1) & kLow);
+  for (; i + 24 <= bytes; i += 24) {  // three words before a field of two bits is full
+    const std::uint64_t a = load_word(codes + i, 8), b = load_word(codes + i + 8, 8), c = load_word(codes + i + 16, 8);
+    count.plus += sum_fields(pluses(a) + pluses(b) + pluses(c));
+    count.minus += sum_fields(minuses(a) + minuses(b) + minuses(c));
   }
-  for (; i < bytes; ++i) {
-    const unsigned word = codes[i];
-    count.plus += std::popcount(word >> 1 & 0x55U);
-    count.minus += std::popcount(~(word | word >> 1) & 0x55U);
+  for (; i < bytes; i += 8) {
+    const std::uint64_t word = load_word(codes + i, std::min<std::int64_t>(8, bytes - i));
+    count.plus += sum_fields(pluses(word));
+    count.minus += sum_fields(minuses(word));
   }
   return count;
 }
@@ -55,6 +71,15 @@ std::array<std::int64_t, 3> count_trits(const Threads& threads, const QuantizedT
     }
   });
   return {minus, weights.rows() * weights.k() - minus - plus, plus};
+}
+
+std::int64_t count_signs(const std::uint8_t* row, std::int64_t first, std::int64_t n) {
+  std::int64_t count = 0;
+  for (; n > 0 && first % 4 != 0; ++first, --n) count += read_code(Format::i2, row, first) != 0 ? 1 : 0;
+  const Count whole = count_bytes(row + first / 4, n / 4);
+  count += whole.minus + whole.plus;
+  for (std::int64_t i = first + n / 4 * 4; i < first + n; ++i) count += read_code(Format::i2, row, i) != 0 ? 1 : 0;
+  return count;
 }
 
 Result<FittedScales> fitted_scales(const QuantizedTensor& weights, const TensorPlan& plan, Lossy lossy) {

@@ -8,20 +8,19 @@
 namespace tern {
 
 struct ErrorSums {
-  double xx = 0;  // of x^2
-  double ee = 0;  // of (x - x')^2
-  double xy = 0;  // of x x'
+  double xx = 0;     // of x^2
+  double above = 0;  // of |x| where the trit is not 0
 
   void add(const ErrorSums& other) {
     xx += other.xx;
-    ee += other.ee;
-    xy += other.xy;
+    above += other.above;
   }
 };
 
-// Of n finite elements whose trits are sign(x) where |x| > threshold, else 0, with one scale. Squares are f32 and are
-// added in f32 sixteen at a time, the rest in f64: the sums are right to 6 digits. Where a square is beyond f32, a sum
-// is infinite; the caller then measures in f64 (measure_quality).
-ErrorSums error_sums(const void* x, DType dtype, std::int64_t n, double threshold, float scale);
+// Of n finite elements whose trits are sign(x) where |x| > threshold, else 0. Squares are f32, and are added in f32
+// sixteen at a time and then in f64: right to 6 digits where they are inside f32. Where they are not, xx is infinite,
+// or the threshold is below kSmallest.
+ErrorSums error_sums(const void* x, DType dtype, std::int64_t n, double threshold);
+inline constexpr double kSmallestThreshold = 1e-15;
 
 }  // namespace tern

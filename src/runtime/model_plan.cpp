@@ -203,11 +203,9 @@ class Planner {
     const auto inside = scales_in(plan_.layout);
     out.granularity = inside ? *inside : action == Action::quantize ? granularity_ : tensor.granularity;
     if (plan_.layout == Layout::hf_packed) out.granularity = Granularity::tensor();
-    if (action == Action::repack && tensor.layout && same_layout(*tensor.layout, out.layout))
-      out.why = "as it is";
-    else if (action == Action::repack)
-      out.why = "from " + std::string(name(tensor.layout ? tensor.layout->layout : Layout::i2));
+    if (action == Action::repack) out.why = "the same trits";
     out.type = to_gguf() ? gguf_type(plan_.layout) : StoredType::u8;
+    if (plan_.layout == Layout::tl2) out.gguf_id = options_.tl2_id;
     if (to_gguf()) return out;
     const bool hf = plan_.layout == Layout::hf_packed;
     out.scale_name = out.name + (hf ? "_scale" : ".scales");
@@ -218,9 +216,6 @@ class Planner {
     return out;
   }
 
-  static bool same_layout(const LayoutSpec& a, const LayoutSpec& b) {
-    return a.layout == b.layout && a.tiles == b.tiles;
-  }
   // A packed checkpoint of Hugging Face with a scale in bf16 keeps it so, unless it must be turned over.
   static bool scale_is_bf16(const ModelTensor& tensor) {
     return tensor.ternary && tensor.layout && tensor.layout->layout == Layout::hf_packed && tensor.scales_index &&
@@ -384,7 +379,7 @@ std::vector<StoredTensor> stored_tensors(const ModelPlan& plan, std::span<const 
       if (plan.container == Container::gguf && input.ternary && input.type != StoredType::u8)
         out.shape = input.stored_shape;  // experts on top of each other stay so
     }
-    if (tensor.action == Action::copy) out.gguf_id = input.gguf_id;
+    out.gguf_id = tensor.action == Action::copy ? input.gguf_id : tensor.gguf_id;
     stored.push_back(std::move(out));
     if (tensor.scale_name.empty()) continue;
     const Ranges ranges = make_ranges(input.n(), input.k(), tensor.granularity);

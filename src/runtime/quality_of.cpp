@@ -2,14 +2,17 @@
 #include "runtime/quality_of.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
 #include "base/errors.h"
 #include "base/fp_env.h"
+#include "format/format.h"
 #include "ops/elements.h"
 #include "ops/ranges.h"
 #include "plan/context_state.h"
+#include "runtime/encode_weights.h"
 #include "runtime/error_sums.h"
 
 namespace tern {
@@ -18,13 +21,40 @@ namespace {
 constexpr std::int64_t kElemsPerPiece = std::int64_t{1} << 18;
 constexpr std::int64_t kSampled = std::int64_t{1} << 18;  // enough for a smooth picture
 constexpr double kHistogramReach = 4;
+constexpr double kSmallestShare = 1e-3;  // of the error in the whole: with sums of 6 digits, 0.005 dB
 
-std::int64_t range_at(const Ranges& ranges, std::int64_t row, std::int64_t column) {
-  return ranges.per_row == 0 ? 0 : row * ranges.per_row + column / ranges.len;
+struct Sums {
+  double xx = 0, xy = 0;
+  void add(const Sums& other) {
+    xx += other.xx;
+    xy += other.xy;
+  }
+};
+
+std::size_t range_at(const Ranges& ranges, std::int64_t row, std::int64_t column) {
+  return static_cast<std::size_t>(ranges.per_row == 0 ? 0 : row * ranges.per_row + column / ranges.len);
 }
 // Columns from here to where another scale begins.
 std::int64_t rest_of_range(const Ranges& ranges, std::int64_t column, std::int64_t k) {
   return ranges.per_row == 0 ? k - column : std::min(k, (column / ranges.len + 1) * ranges.len) - column;
+}
+
+// The sum of x'^2.
+double squares_of_result(const QualityInput& in, const Ranges& stored) {
+  if (stored.per_row == 0) {
+    const auto scale = in.scales.empty() ? 0.0 : static_cast<double>(in.scales[0]);
+    return scale * scale * static_cast<double>(in.trits[0] + in.trits[2]);
+  }
+  const std::int64_t n = in.weights.rows(), k = in.weights.k();
+  double sum = 0;
+  for (std::int64_t row = 0; row < n; ++row)
+    for (std::int64_t c = 0, some = 0; c < k; c += some) {
+      some = rest_of_range(stored, c, k);
+      const auto scale = static_cast<double>(in.scales[range_at(stored, row, c)]);
+      const std::uint8_t* codes = in.weights.quantized_data().data() + row * row_bytes(Format::i2, k);
+      sum += scale * scale * static_cast<double>(count_signs(codes, c, some));
+    }
+  return sum;
 }
 
 // Exact, and slow: what the fast sums cannot do.
@@ -50,19 +80,22 @@ Result<Quality> quality_of(const Context& context, const QualityInput& in) {
   const Ranges decided = make_ranges(n, k, in.weights.granularity), stored = make_ranges(n, k, in.granularity);
   const auto elem = static_cast<std::int64_t>(size_of(in.x.dtype));
   const auto* data = static_cast<const std::uint8_t*>(in.x.data);
+  std::atomic<bool> tiny = false;
   const auto row_sums = [&](std::int64_t row) {
-    ErrorSums sums;
+    Sums sums;
     for (std::int64_t c = 0, some = 0; c < k; c += some) {
       some = std::min(rest_of_range(decided, c, k), rest_of_range(stored, c, k));
-      const auto deciding =
-          static_cast<double>(in.weights.scale_values()[static_cast<std::size_t>(range_at(decided, row, c))]);
-      sums.add(error_sums(data + (row * k + c) * elem, in.x.dtype, some, in.threshold.value_or(deciding / 2),
-                          in.scales[static_cast<std::size_t>(range_at(stored, row, c))]));
+      const auto deciding = static_cast<double>(in.weights.scale_values()[range_at(decided, row, c)]);
+      const double threshold = in.threshold.value_or(deciding / 2);
+      if (threshold < kSmallestThreshold) tiny = true;
+      const ErrorSums found = error_sums(data + (row * k + c) * elem, in.x.dtype, some, threshold);
+      sums.xx += found.xx;
+      sums.xy += found.above * static_cast<double>(in.scales[range_at(stored, row, c)]);
     }
     return sums;
   };
   const std::int64_t step = std::max<std::int64_t>(kElemsPerPiece / std::max<std::int64_t>(k, 1), 1);
-  std::vector<ErrorSums> pieces(static_cast<std::size_t>(ceil_div(n, step)));
+  std::vector<Sums> pieces(static_cast<std::size_t>(ceil_div(n, step)));
   WorkQueue queue(static_cast<std::int64_t>(pieces.size()), 1);
   const Threads& threads = context.state().threads;
   threads.run(threads.count(), [&](int) {
@@ -71,21 +104,16 @@ Result<Quality> quality_of(const Context& context, const QualityInput& in) {
         pieces[static_cast<std::size_t>(piece)].add(row_sums(row));
   });
   const FpEnvGuard guard;
-  ErrorSums all;
-  for (const ErrorSums& piece : pieces) all.add(piece);
-  if (!std::isfinite(all.xx) || !std::isfinite(all.ee) || !std::isfinite(all.xy)) return measure(context, in);
-
-  // x'^2: one scale is squared once, many are looked up row by row.
-  double yy = 0;
-  if (stored.per_row == 0) {
-    const auto scale = in.scales.empty() ? 0.0 : static_cast<double>(in.scales[0]);
-    yy = scale * scale * static_cast<double>(in.trits[0] + in.trits[2]);
-  } else {
-    yy = 2 * all.xy + all.ee - all.xx;  // (x - x')^2 = x^2 - 2 x x' + x'^2
-  }
+  Sums all;
+  for (const Sums& piece : pieces) all.add(piece);
+  const double yy = squares_of_result(in, stored);
+  // (x - x')^2 = x^2 - 2 x x' + x'^2. Where that is a small difference, digits are lost.
+  const double ee = all.xx - 2 * all.xy + yy;
+  const bool sure = std::isfinite(all.xx) && std::isfinite(all.xy) && std::isfinite(yy) && !tiny;
+  if (!sure || !(ee > all.xx * kSmallestShare)) return measure(context, in);
   Quality quality;
-  if (all.xx > 0) quality.sqnr_db = all.ee > 0 ? 10.0 * std::log10(all.xx / all.ee) : HUGE_VAL;
-  if (all.xx > 0 && yy > 0) quality.cosine = all.xy / (std::sqrt(all.xx) * std::sqrt(yy));
+  quality.sqnr_db = 10.0 * std::log10(all.xx / ee);
+  if (yy > 0) quality.cosine = all.xy / (std::sqrt(all.xx) * std::sqrt(yy));
   const auto elements = static_cast<double>(n * k);
   quality.zero_fraction = elements > 0 ? static_cast<double>(in.trits[1]) / elements : 0;
   return quality;
