@@ -142,7 +142,8 @@ Json plan_json(const Model& model, const ModelPlan& plan) {
 double Written::gb_per_s() const {
   double bytes = 0;
   for (const TensorPlan& t : plan.tensors)
-    bytes += static_cast<double>(t.in_bytes) * (per_tensor_twice && t.action == Action::quantize ? 2 : 1);
+    if (t.action != Action::drop)
+      bytes += static_cast<double>(t.in_bytes) * (per_tensor_twice && t.action == Action::quantize ? 2 : 1);
   return bytes / (report.seconds - report.flush_seconds) / 1e9;
 }
 

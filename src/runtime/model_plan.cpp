@@ -148,7 +148,8 @@ class Planner {
     }
     const bool included = found(include_, tensor, included_), excluded = found(exclude_, tensor, excluded_);
     if (tensor.ternary) return plan_ternary(out, tensor, Action::repack);
-    if (options_.quantize && is_float(tensor.type) && !excluded && tensor.shape.size() == 2 &&
+    const bool empty = tensor.bytes == 0;
+    if (options_.quantize && is_float(tensor.type) && !excluded && !empty && tensor.shape.size() == 2 &&
         (include_.given() ? included : is_projection(tensor))) {
       out.why = include_.given() ? "--include" : "a projection";
       return plan_ternary(out, tensor, Action::quantize);
@@ -158,6 +159,7 @@ class Planner {
   }
 
   std::string why_kept(const ModelTensor& tensor, bool excluded) const {
+    if (tensor.bytes == 0) return "it is empty";
     if (!is_float(tensor.type)) return std::string(name(tensor.type)) + " is carried as bytes";
     if (excluded && is_projection(tensor)) return "--exclude";
     if (is_embedding(tensor)) return "embeddings stay float";

@@ -79,6 +79,14 @@ Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& c
   q.shape = Shape{n, k};
   q.granularity = tensor.granularity;
   const Ranges ranges = make_ranges(n, k, q.granularity);
+  std::vector<float> given;
+  if (tensor.scales_index) {  // before anything is allocated: the granularity is what the file says
+    TERN_ASSIGN(values, read_floats(checkpoint, *tensor.scales_index));
+    if (static_cast<std::int64_t>(values.size()) != ranges.total)
+      return error(Code::corrupt_file, kWhere, "{} scales; weights of {} x {} by {} have {}", values.size(), n, k,
+                   name(q.granularity), ranges.total);
+    given = std::move(values);
+  }
   TERN_ASSIGN(codes, Tensor::allocate(host_memory(), DType::u8, {n, row_bytes(Format::i2, k)}, "codes"));
   const Shape scale_shape = ranges.per_row == 0 ? Shape{ranges.total} : Shape{n, ranges.per_row};
   TERN_ASSIGN(scales, Tensor::allocate(host_memory(), DType::f32, scale_shape, "scales"));
@@ -89,10 +97,6 @@ Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& c
   std::span<const std::uint8_t> bytes = checkpoint.data(tensor.index);
   std::vector<std::uint8_t> with_trailer;
   if (tensor.scales_index) {
-    TERN_ASSIGN(given, read_floats(checkpoint, *tensor.scales_index));
-    if (given.size() != all.size())
-      return error(Code::corrupt_file, kWhere, "{} scales; weights of {} x {} by {} have {}", given.size(), n, k,
-                   name(q.granularity), all.size());
     const FpEnvGuard guard;
     for (std::size_t i = 0; i < given.size(); ++i)
       all[i] = tensor.weight_scale == WeightScale::divides ? 1.0F / given[i] : given[i];

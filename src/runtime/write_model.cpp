@@ -85,9 +85,10 @@ class Pipeline {
         options_(options),
         progress_(progress),
         writer_(writer),
-        total_bytes_(plan.in_bytes()),
         behind_(writer) {
     report_.tensors.resize(plan.tensors.size());
+    for (const TensorPlan& tensor : plan.tensors)
+      if (tensor.action != Action::drop) total_bytes_ += tensor.in_bytes;
   }
 
   Result<ModelReport> run() {
