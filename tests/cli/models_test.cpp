@@ -39,8 +39,8 @@ TEST_F(ModelCommandTest, QuantizeConvertVerify) {
   EXPECT_EQ(made["plan"]["tensors"].size(), 24u);
   EXPECT_GT(made["quality"]["worst_sqnr_db"].get<double>(), 5);
   EXPECT_EQ(made["plan"]["notes"][0], "the tokenizer is not converted");
-  tern_json({"convert", "a.gguf", "-o", "b.safetensors", "--format", "hf_packed"});
-  tern_json(
+  (void)tern_json({"convert", "a.gguf", "-o", "b.safetensors", "--format", "hf_packed"});
+  (void)tern_json(
       {"convert", "b.safetensors", "-o", "c.gguf", "--format", "tq2_0", "--allow-loss", "--architecture", "bitnet"});
   EXPECT_EQ(tern_json({"verify", "a.gguf", "b.safetensors"})["equal"], true);
   const json rounded = tern_json({"verify", "a.gguf", "c.gguf"}, 1);
@@ -51,7 +51,7 @@ TEST_F(ModelCommandTest, QuantizeConvertVerify) {
 }
 
 TEST_F(ModelCommandTest, EveryOptionOfQuantizeIsTaken) {
-  tern_json(
+  (void)tern_json(
       {"quantize", "model", "-o", "m.safetensors", "--format", "hf_packed", "--match", "bitnet", "--threads", "1"});
   EXPECT_EQ(tern_json({"inspect", "m.safetensors", "--quick"})["metadata"]["tern.match"], "bitnet");
   const json rows = tern_json({"quantize", "model", "-o", "r.safetensors", "--scheme", "mse", "--granularity",
