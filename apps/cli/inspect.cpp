@@ -120,7 +120,7 @@ void print_all(const InspectArguments& arguments, const Model& model, const Repo
   for (std::size_t i = 0; i < model.tensors().size(); ++i) {
     const ModelTensor& t = model.tensors()[i];
     const bool read = t.ternary && reports[i].has_value();
-    const std::string label = arguments.all ? escaped(t.name, 60) : layers_together(t.name);
+    const std::string label = arguments.all ? short_name(t.name) : layers_together(t.name);
     const std::vector<std::string> key = {label, format_of(t), shape_text(t.shape)};
     std::vector<std::string> cells = key;
     cells.push_back(read ? shares(*reports[i]) : "");
@@ -129,7 +129,7 @@ void print_all(const InspectArguments& arguments, const Model& model, const Repo
     if (fresh) lines.push_back({cells});
     ++lines[at->second].count;
   }
-  Table table({"tensors", "", "format", "shape", "-1/0/+1 %", "scale"}, 2);
+  Table table({"tensors (.weight)", "", "format", "shape", "-1/0/+1 %", "scale"}, 2);
   table.align(1, Table::Align::right);
   for (const Line& line : lines)
     table.add(

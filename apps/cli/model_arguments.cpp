@@ -39,6 +39,7 @@ void add_read_arguments(CLI::App& command, ReadArguments& arguments) {
   command.add_option("--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
       ->type_name("FILE");
   command.add_option("--gguf-type", arguments.gguf_types, "What type id 39 or 42 means, if asked: TL2, MXFP4, ...")
+      ->allow_extra_args(false)
       ->type_name("NAME");
 }
 

@@ -14,7 +14,7 @@ namespace tern::cli {
 namespace {
 
 constexpr std::size_t kWorstShown = 5;
-constexpr std::size_t kNameColumns = 48;  // of a table's line
+constexpr std::size_t kNameColumns = 36;  // of a table's line
 
 std::string type_text(const ModelTensor& tensor) {
   if (!tensor.ternary) return std::string(name(tensor.type));
@@ -71,8 +71,15 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
+std::string short_name(std::string_view name) {
+  if (name.ends_with(".weight")) name.remove_suffix(7);
+  if (name.starts_with("model.")) name.remove_prefix(6);
+  std::string text = escaped(name, 100);
+  return text.size() <= kNameColumns ? text : "..." + text.substr(text.size() - kNameColumns + 3);
+}
+
 std::string layers_together(std::string_view name) {
-  std::string text = escaped(name, 100), out;
+  std::string text = short_name(name), out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '.' || i + 1 >= text.size() || text[i + 1] < '0' || text[i + 1] > '9') {
       out += text[i];
@@ -83,7 +90,7 @@ std::string layers_together(std::string_view name) {
     out += end < text.size() && text[end] == '.' ? ".*" : text.substr(i, end - i);
     i = end - 1;
   }
-  return out.size() <= kNameColumns ? out : "..." + out.substr(out.size() - kNameColumns + 3);
+  return out;
 }
 
 std::string plan_text(const Model& model, const ModelPlan& plan) {
@@ -104,12 +111,12 @@ std::string plan_text(const Model& model, const ModelPlan& plan) {
     line.in_bytes += t.in_bytes;
     line.out_bytes += t.out_bytes;
   }
-  Table table({"tensors", "", "from", "to", "bytes", "what"}, 2);
+  Table table({"tensors (.weight)", "", "from", "to", "bytes", "what"}, 2);
   table.align(1, Table::Align::right);
+  table.align(4, Table::Align::right);
   for (const Line& line : lines)
     table.add({line.cells[0], fmt::format("x{}", line.count), line.cells[1],
-               line.cells[3] == "drop" ? "-" : line.cells[2],
-               fmt::format("{} -> {}", human_bytes(line.in_bytes), human_bytes(line.out_bytes)),
+               line.cells[3] == "drop" ? "-" : line.cells[2], human_bytes(line.out_bytes),
                fmt::format("{}: {}", line.cells[3], line.cells[4])});
   std::string text = table.str();
   text += fmt::format(

@@ -9,7 +9,8 @@
 namespace tern::cli {
 
 std::string shape_text(std::span<const std::int64_t> shape);  // "[2560, 6912]"
-std::string layers_together(std::string_view name);           // "blk.*.attn_q.weight", escaped
+std::string short_name(std::string_view name);                // "layers.3.mlp.up_proj" of its .weight, escaped
+std::string layers_together(std::string_view name);           // "blk.*.attn_q", the same for every layer
 
 // One line for tensors of all layers that go the same way.
 std::string plan_text(const Model& model, const ModelPlan& plan);

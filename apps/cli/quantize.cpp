@@ -259,7 +259,7 @@ Result<int> run(const QuantizeArguments& arguments) {
 void add_quantize(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<QuantizeArguments>();
   CLI::App* command = app.add_subcommand("quantize", "Quantize a tensor into an .npz, or a whole checkpoint");
-  command->add_option("input", arguments->input, "A tensor (.npy, raw), or a checkpoint (.safetensors, .gguf, folder)")
+  command->add_option("input", arguments->input, "A tensor: .npy or raw; a checkpoint: .safetensors, .gguf, folder")
       ->required()
       ->type_name("IN");
   command

@@ -75,7 +75,7 @@ TEST_F(ModelCommandTest, ADryRunWritesNothing) {
   EXPECT_EQ(plan["dry_run"], true);
   EXPECT_EQ(plan["plan"]["tensors"].size(), 24u);
   const Outcome text = tern({"quantize", "model", "-o", "a.gguf", "--dry-run"});
-  EXPECT_NE(text.out.find("model.layers.*.mlp.up_proj.weight"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("layers.*.mlp.up_proj "), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("x2"), std::string::npos);
   EXPECT_EQ(files(), std::vector<std::string>{"model"});
 }
@@ -88,7 +88,7 @@ TEST_F(ModelCommandTest, TextFitsThePageAndSaysWhatMatters) {
     const Outcome outcome = tern(arguments);
     EXPECT_EQ(outcome.err, "") << arguments.front();
     std::istringstream lines(outcome.out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110u) << line;
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
   }
   const std::string summary = tern({"quantize", "model", "-o", "a.gguf"}).out;
   for (const char* word :
@@ -148,7 +148,7 @@ TEST_F(ModelCommandTest, HostileNamesCannotSpeakToTheTerminal) {
 // The file-size limit ends every write beyond it, as a full disk does.
 TEST_F(ModelCommandTest, AFullDiskIsSaidAndLeavesNothing) {
   for (const char* output : {"a.gguf", "a.safetensors"}) {
-    for (const char* blocks : {"0", "16", "200", "600"}) {  // of 512 bytes
+    for (const char* blocks : {"16", "200", "600"}) {  // of 512 bytes
       const Outcome outcome = start(
           "/bin/sh",
           {"-c", std::string("ulimit -f ") + blocks + "; exec \"$0\" quantize model -o " + output, command_path()},
