@@ -177,7 +177,7 @@ TERN_API Result<TensorReport> inspect_tensor(const Context&, const Model&, std::
 // Told which tensor is at work and how many of how many bytes of input are done; false stops, and nothing is written.
 using ModelProgress = std::function<bool(std::string_view tensor, std::size_t done_bytes, std::size_t total_bytes)>;
 
-// Writes the model as planned. The output appears under its name when it is whole. Memory: three times the packed bytes
+// Writes the model as planned. The output appears under its name when it is whole. Memory: six times the packed bytes
 // of the largest matrix, and the scales of all; pages of the input are given back when they are done with.
 TERN_API Result<ModelReport> write_model(const Context&, const Model&, const ModelPlan&, const std::string& output,
                                          const WriteOptions& = {}, const ModelProgress& progress = {});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <mutex>
 
 #include "ops/elements.h"
@@ -48,6 +49,55 @@ CastLoss compare(const double* before, const double* after, std::int64_t n, doub
   return loss;
 }
 
+float half_value(std::uint16_t bits, DType type) {
+  return type == DType::f16 ? simd::from_f16(bits) : simd::from_bf16(bits);
+}
+
+// f16 and bf16 have 65,536 values each: what becomes of every one of them, and which were there.
+struct HalfTable {
+  std::array<std::uint16_t, 65536> to;
+  std::array<std::uint8_t, 65536> overflows;
+
+  HalfTable(DType from_type, DType to_type) {
+    for (std::uint32_t i = 0; i < to.size(); ++i) {
+      const auto bits = static_cast<std::uint16_t>(i);
+      const float v = half_value(bits, from_type);
+      to[i] = to_type == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v);
+      overflows[i] = std::isfinite(v) && std::isinf(half_value(to[i], to_type)) ? 1 : 0;
+    }
+  }
+};
+
+CastLoss cast_halves(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,
+                     std::span<std::uint8_t> to, DType to_type) {
+  const auto table = std::make_unique<const HalfTable>(from_type, to_type);
+  CastLoss all;
+  std::mutex mutex;
+  WorkQueue queue(static_cast<std::int64_t>(from.size() / 2), kElemsPerPiece);
+  threads.run(threads.count(), [&](int) {
+    const auto seen = std::make_unique<std::array<std::uint8_t, 65536>>();
+    CastLoss loss;
+    for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
+      for (; begin < end; ++begin) {
+        const auto bits = load_element<std::uint16_t>(from.data(), begin);
+        store_element(to.data(), begin, table->to[bits]);
+        (*seen)[bits] = 1;
+        loss.overflowed += table->overflows[bits];
+      }
+    for (std::uint32_t i = 0; i < seen->size(); ++i) {
+      if ((*seen)[i] == 0) continue;
+      const auto bits = static_cast<std::uint16_t>(i);
+      const auto before = static_cast<double>(half_value(bits, from_type)),
+                 after = static_cast<double>(half_value(table->to[i], to_type));
+      loss.largest_change =
+          std::max(loss.largest_change, compare(&before, &after, 1, smallest_normal(to_type)).largest_change);
+    }
+    const std::lock_guard lock(mutex);
+    all.add(loss);
+  });
+  return all;
+}
+
 }  // namespace
 
 void CastLoss::add(const CastLoss& other) {
@@ -57,6 +107,7 @@ void CastLoss::add(const CastLoss& other) {
 
 CastLoss cast_floats(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,
                      std::span<std::uint8_t> to, DType to_type) {
+  if (size_of(from_type) == 2 && size_of(to_type) == 2) return cast_halves(threads, from, from_type, to, to_type);
   const auto from_size = static_cast<std::int64_t>(size_of(from_type)),
              to_size = static_cast<std::int64_t>(size_of(to_type));
   const std::int64_t count = static_cast<std::int64_t>(from.size()) / from_size;

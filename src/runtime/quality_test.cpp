@@ -136,6 +136,28 @@ TEST(CastFloats, RoundsAndTellsWhatItLost) {
   EXPECT_EQ(read_element(back.data(), DType::f32, 3), -65536.0);
 }
 
+TEST(CastFloats, EveryHalfBecomesWhatItsValueBecomes) {
+  for (const auto& [from, to] : {std::pair{DType::bf16, DType::f16}, {DType::f16, DType::bf16}}) {
+    std::vector<std::uint16_t> all(65536), out(65536, 0xABCD);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+    const auto loss =
+        cast_floats(cpu().state().threads, {reinterpret_cast<const std::uint8_t*>(all.data()), all.size() * 2}, from,
+                    {reinterpret_cast<std::uint8_t*>(out.data()), out.size() * 2}, to);
+    std::int64_t overflowed = 0;
+    for (std::int64_t i = 0; i < 65536; ++i) {
+      const double value = read_element(all.data(), from, i);
+      std::uint16_t want = 0;
+      if (to == DType::f16) want = simd::to_f16(static_cast<float>(value));
+      if (to == DType::bf16) want = simd::to_bf16(static_cast<float>(value));
+      ASSERT_EQ(out[static_cast<std::size_t>(i)], want) << i;
+      overflowed += std::isfinite(value) && std::isinf(read_element(out.data(), to, i)) ? 1 : 0;
+    }
+    EXPECT_EQ(loss.overflowed, overflowed);
+    EXPECT_GT(to == DType::f16 ? overflowed : 1, 0);
+    EXPECT_LE(loss.largest_change, to == DType::f16 ? 0 : 0x1p-8) << "f16 has more digits than bf16";
+  }
+}
+
 // ---- BitNet's converter, one element at a time ----
 
 float rounded(float v, DType dtype) {

@@ -11,6 +11,7 @@
 #include "io/output_file.h"
 #include "ops/ranges.h"
 #include "plan/context_state.h"
+#include "plan/run_once.h"
 #include "runtime/bitnet_match.h"
 #include "runtime/cast_floats.h"
 #include "runtime/encode_weights.h"
@@ -25,6 +26,7 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "write_model";
+constexpr std::size_t kMaxKept = 4;                         // a model has about as many shapes of matrices
 constexpr std::size_t kPieceBytes = std::size_t{16} << 20;  // of tensors that go through unchanged, or cast
 
 class Clock {
@@ -229,6 +231,9 @@ class Pipeline {
       TERN_ASSIGN(match, quantize_like_bitnet(context_, x, how));
       weights = std::move(match.weights);
       threshold = match.threshold;
+    } else if (context_.device().id.kind == DeviceKind::cpu) {
+      TERN_ASSIGN(made, quantize_here(x, how));
+      weights = std::move(made);
     } else {
       TERN_ASSIGN(made, tern::quantize(context_, x, how));
       weights = std::move(made);
@@ -249,7 +254,33 @@ class Pipeline {
     report.quality = quality;
     if (options_.histograms) report.histogram = histogram_of(measured);
     model_.checkpoint().release(input.index, 0, model_.checkpoint().data(input.index).size());
-    return encode(i, weights, fitted, bytes);
+    Status encoded = encode(i, weights, fitted, bytes);
+    if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
+    kept_.push_back(std::move(weights));
+    return encoded;
+  }
+
+  // quantize() into the memory of a tensor before, where one had the same shape, as in models they have: fresh pages
+  // cost as much as writing the codes.
+  Result<QuantizedTensor> quantize_here(const ConstTensorView& x, const QuantizeOptions& how) {
+    const Shape shape = x.shape;
+    const TernaryQuantize::Problem problem{.rows = shape[0],
+                                           .k = shape[1],
+                                           .dtype = x.dtype,
+                                           .scheme = how.scheme,
+                                           .granularity = how.granularity,
+                                           .format = Format::i2,
+                                           .non_finite = how.non_finite};
+    const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const QuantizedTensor& q) {
+      return q.shape == shape && q.granularity == how.granularity;
+    });
+    if (kept == kept_.end()) return tern::quantize(context_, x, how);
+    TERN_ASSIGN(plan, TernaryQuantizePlan::select(context_, problem, how.preference));
+    QuantizedTensor q = std::move(*kept);
+    kept_.erase(kept);
+    q.kernel = plan.id().kernel;
+    TERN_RETURN_IF_ERROR(run_once(context_, plan, {.x = x, .codes = q.codes.view(), .scales = q.scales.view()}));
+    return q;
   }
 
   Status encode(std::size_t i, const QuantizedTensor& weights, const FittedScales& fitted, std::size_t bytes) {
@@ -316,6 +347,7 @@ class Pipeline {
   double waited_seconds_ = 0;
   std::vector<Scales> scales_;
   ModelReport report_;
+  std::vector<QuantizedTensor> kept_;  // of the last tensors that were quantized
   Buffers buffers_;
   WriteBehind behind_;  // last, so that it ends before what it uses
 };
