@@ -196,6 +196,10 @@ Result<int> run_checkpoint(const QuantizeArguments& arguments) {
     return misplaced(option, arguments, "checkpoint", "single tensors");
   if (arguments.output_path.empty() && !arguments.model.dry_run)
     return Error{Code::invalid_argument, "the output path is empty", "--output"};
+  if (arguments.output_path.ends_with(".npz"))
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}': a checkpoint becomes a .gguf or a .safetensors", arguments.output_path),
+                 "--output"};
   return quantize_model({.input = arguments.input,
                          .output_path = arguments.output_path,
                          .scheme = arguments.scheme.scheme,

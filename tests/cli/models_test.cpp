@@ -117,6 +117,7 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   expect_error({"quantize", "model", "-o", "a.gguf", "--keep-embeddings", "f8"}, {"f8", "bf16"});
   expect_error({"quantize", "model", "-o", "none/a.gguf"}, {"none", "not a folder that exists"});
   expect_error({"quantize", "model", "-o", "model/model.safetensors"}, {"is the input"});
+  expect_error({"quantize", "model", "-o", "a.npz"}, {"a.npz", ".gguf"});
   expect_error({"quantize", "gone.gguf", "-o", "a.gguf"}, {"gone.gguf", "No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--variant", "x64"}, {"x64", "arm_64"});
   expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"}, {"none.ini"});
