@@ -20,6 +20,9 @@ void add_kernels(CLI::App& app, Session& session);
 void add_explain(CLI::App& app, Session& session);
 void add_quantize(CLI::App& app, Session& session);
 void add_dequantize(CLI::App& app, Session& session);
+void add_inspect(CLI::App& app, Session& session);
+void add_convert(CLI::App& app, Session& session);
+void add_verify(CLI::App& app, Session& session);
 void add_selftest(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 

@@ -39,6 +39,9 @@ void add_commands(CLI::App& app, Session& session) {
   add_explain(app, session);
   add_quantize(app, session);
   add_dequantize(app, session);
+  add_inspect(app, session);
+  add_convert(app, session);
+  add_verify(app, session);
   add_selftest(app, session);
   add_bench(app, session);
   for (CLI::App* command : app.get_subcommands({})) command->group("Commands");

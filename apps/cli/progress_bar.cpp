@@ -1,4 +1,5 @@
-// A progress bar on standard error: phases by name, bytes where they are known. Silent when nobody watches.
+// A progress bar on standard error: phases by name; bytes, rate and time left where they are known. Silent when nobody
+// watches.
 #include "progress_bar.h"
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@ namespace tern::cli {
 namespace {
 
 constexpr std::size_t kBarColumns = 30;
+constexpr double kRateAfterSeconds = 0.5;
 constexpr auto kBetweenDrawings = std::chrono::milliseconds(50);  // 20 pictures a second look smooth
 
 }  // namespace
@@ -23,6 +25,7 @@ ProgressBar::~ProgressBar() { clear(); }
 
 void ProgressBar::phase(const std::string& what) {
   phase_ = what;
+  phase_began_ = std::chrono::steady_clock::now();
   last_drawn_ = {};
   if (shown_) draw(fmt::format("{:<12}", phase_));
 }
@@ -34,9 +37,15 @@ void ProgressBar::update(std::size_t done_bytes, std::size_t total_bytes) {
   last_drawn_ = now;
   const double share = std::min(1.0, static_cast<double>(done_bytes) / static_cast<double>(total_bytes));
   const auto filled = static_cast<std::size_t>(share * kBarColumns);
-  draw(fmt::format("{:<12} [{}{}] {:3.0f} %  {} of {}", phase_, std::string(filled, '='),
+  // A rate of the first moments would jump about.
+  std::string rate;
+  const double seconds = std::chrono::duration<double>(now - phase_began_).count();
+  if (seconds > kRateAfterSeconds && done_bytes > 0)
+    rate = fmt::format(", {}, {:.0f} s left", gigabytes_per_second(static_cast<double>(done_bytes) / seconds / 1e9),
+                       seconds / share - seconds);
+  draw(fmt::format("{:<12} [{}{}] {:3.0f} %  {} of {}{}", phase_, std::string(filled, '='),
                    std::string(kBarColumns - filled, ' '), share * 100, human_bytes(done_bytes),
-                   human_bytes(total_bytes)));
+                   human_bytes(total_bytes), rate));
 }
 
 void ProgressBar::clear() {

@@ -1,4 +1,5 @@
-// A progress bar on standard error: phases by name, bytes where they are known. Silent when nobody watches.
+// A progress bar on standard error: phases by name; bytes, rate and time left where they are known. Silent when nobody
+// watches.
 #pragma once
 
 #include <chrono>
@@ -25,6 +26,7 @@ class ProgressBar {
   std::string phase_;
   std::size_t drawn_columns_ = 0;
   std::chrono::steady_clock::time_point last_drawn_{};
+  std::chrono::steady_clock::time_point phase_began_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace tern::cli

@@ -1,4 +1,5 @@
-// tern quantize: a tensor, .npy or raw, to an .npz of codes, scales and what they mean.
+// tern quantize: a tensor, .npy or raw, to an .npz of codes, scales and what they mean; checkpoints go on to
+// write_model.cpp.
 #include "tern/quantize.h"
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "table.h"
 #include "tern/io.h"
 #include "units.h"
+#include "write_model.h"
 
 namespace tern::cli {
 namespace {
@@ -25,12 +27,14 @@ struct QuantizeArguments {
   std::string dtype;  // with shape: the input is raw elements
   std::string shape;
   SchemeArguments scheme;
+  bool granularity_given = false;
   std::string scale;
   std::string non_finite = "reject";
   std::string max_error;
   std::string kernel;
   std::optional<int> threads;
   std::string device;
+  QuantizeModelArguments model;
   OutputArguments output;
 };
 
@@ -165,7 +169,54 @@ Result<NpyFile> open_input(const QuantizeArguments& arguments) {
   return NpyFile::open_raw(arguments.input, *dtype, {shape->rows, shape->columns});
 }
 
+// The option that was given and has no meaning for a checkpoint, or for a tensor; empty: none.
+const char* only_for_tensors(const QuantizeArguments& arguments) {
+  if (!arguments.dtype.empty()) return "--dtype";
+  if (!arguments.shape.empty()) return "--shape";
+  if (!arguments.scale.empty()) return "--scale";
+  return arguments.max_error.empty() ? "" : "--max-error";
+}
+const char* only_for_checkpoints(const QuantizeModelArguments& arguments) {
+  if (!arguments.include.empty()) return "--include";
+  if (!arguments.exclude.empty()) return "--exclude";
+  if (!arguments.match.empty()) return "--match";
+  if (!arguments.report.empty()) return "--report";
+  if (!arguments.write.container.empty()) return "--container";
+  if (!arguments.write.embeddings.empty()) return "--keep-embeddings";
+  if (!arguments.write.drop.empty()) return "--drop";
+  return arguments.dry_run ? "--dry-run" : "";
+}
+Error misplaced(const char* option, const QuantizeArguments& arguments, const char* what, const char* other) {
+  return {Code::invalid_argument, fmt::format("'{}' is a {}; {} is for {}", arguments.input, what, option, other),
+          option};
+}
+
+Result<int> run_checkpoint(const QuantizeArguments& arguments) {
+  if (const char* option = only_for_tensors(arguments); *option != '\0')
+    return misplaced(option, arguments, "checkpoint", "single tensors");
+  if (arguments.output_path.empty() && !arguments.model.dry_run)
+    return Error{Code::invalid_argument, "the output path is empty", "--output"};
+  if (arguments.output_path.ends_with(".npz"))
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}': a checkpoint becomes a .gguf or a .safetensors", arguments.output_path),
+                 "--output"};
+  return quantize_model({.input = arguments.input,
+                         .output_path = arguments.output_path,
+                         .scheme = arguments.scheme.scheme,
+                         .granularity = arguments.granularity_given ? arguments.scheme.granularity : "",
+                         .format = arguments.scheme.format,
+                         .non_finite = arguments.non_finite,
+                         .kernel = arguments.kernel,
+                         .device = arguments.device,
+                         .threads = arguments.threads,
+                         .output = arguments.output},
+                        arguments.model);
+}
+
 Result<int> run(const QuantizeArguments& arguments) {
+  if (arguments.dtype.empty() && is_checkpoint(arguments.input)) return run_checkpoint(arguments);
+  if (const char* option = only_for_checkpoints(arguments.model); *option != '\0')
+    return misplaced(option, arguments, "tensor", "checkpoints");
   float scale = 0;
   const Result<QuantizeOptions> options = parse_options(arguments, scale);
   if (!options.ok()) return options.error();
@@ -211,16 +262,23 @@ Result<int> run(const QuantizeArguments& arguments) {
 
 void add_quantize(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<QuantizeArguments>();
-  CLI::App* command = app.add_subcommand("quantize", "Quantize a tensor into an .npz");
-  command->add_option("input", arguments->input, "The tensor: an .npy file of f2, f4 or f8, or raw elements")
+  CLI::App* command = app.add_subcommand("quantize", "Quantize a tensor into an .npz, or a whole checkpoint");
+  command->add_option("input", arguments->input, "A tensor: .npy or raw; a checkpoint: .safetensors, .gguf, folder")
       ->required()
       ->type_name("IN");
-  command->add_option("-o,--output", arguments->output_path, "Where the codes and scales go")
+  command
+      ->add_option("-o,--output", arguments->output_path, "An .npz of a tensor; .gguf or .safetensors of a checkpoint")
       ->required()
-      ->type_name("OUT.npz");
+      ->type_name("OUT");
   command->add_option("--dtype", arguments->dtype, "Of raw input: bf16, f16, f32 or f64")->type_name("NAME");
   command->add_option("--shape", arguments->shape, "Of raw input")->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
+  command->get_option("--granularity")->each([given = &arguments->granularity_given](const std::string&) {
+    *given = true;
+  });
+  command->get_option("--format")
+      ->description(
+          "Of tensors i2, s2, i8, b3; in GGUF i2_s, tl1, tl2, tq1_0,\ntq2_0; in safetensors i2, b3, hf_packed, ms_gpu");
   command->add_option("--scale", arguments->scale, "The scale, for int2; otherwise computed")->type_name("X");
   command->add_option("--non-finite", arguments->non_finite, "NaN and infinity: reject (default) or saturate")
       ->type_name("NAME");
@@ -228,12 +286,17 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("DB");
   command->add_option("--kernel", arguments->kernel, "Run this kernel or fail")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
-  add_device_argument(*command, arguments->device);
+  command->add_option("--device", arguments->device, "cpu (default), cuda:0, ...; of checkpoints also auto")
+      ->type_name("NAME");
+  add_quantize_model_arguments(*command, arguments->model);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern quantize weights.npy -o weights.npz",
                           "tern quantize weights.npy -o weights.npz --scheme absmax --granularity group:128",
                           "tern quantize weights.npy -o weights.npz --scheme mse --max-error 3 --json",
-                          "tern quantize weights.bin --dtype bf16 --shape 64x128 -o weights.npz"});
+                          "tern quantize weights.bin --dtype bf16 --shape 64x128 -o weights.npz",
+                          "tern quantize model -o model.gguf --dry-run",
+                          "tern quantize model -o model.gguf --keep-embeddings f16 --report model.html",
+                          "tern quantize model -o packed.safetensors --format hf_packed --match bitnet"});
   on_run(*command, session, std::move(arguments), &run);
 }
 

@@ -133,6 +133,10 @@ class CheckpointWriter {
 
   // The next bytes, in pieces of any size; a piece may not reach over the end of a tensor.
   TERN_API Status write(std::span<const std::uint8_t> bytes);
+  // Replaces the bytes of tensors()[index], which are written: what is known only at the end may be zeros before.
+  TERN_API Status overwrite(std::size_t index, std::span<const std::uint8_t> bytes);
+  // Replaces the metadata by one of the same length in the file: the same keys, and texts as long as before.
+  TERN_API Status replace_metadata(const Metadata& metadata);
   // Fails, leaving nothing behind, when bytes are missing.
   TERN_API Status finish();
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tern/context.h"
@@ -148,6 +150,10 @@ struct BitLinearOptions {
 class BitLinear {
  public:
   static TERN_API Result<BitLinear> make(const Context&, PackedWeights, const BitLinearOptions& = {});
+  // A layer from a checkpoint, by the name of its weights in either container ("blk.0.attn_q.weight"). What the file
+  // does not say of itself must be told: then open a Model (tern/model.h) and use load_weights().
+  static TERN_API Result<BitLinear> load(const Context&, const std::string& path, std::string_view tensor,
+                                         const BitLinearOptions& = {});
 
   // y = epilogue(x w). x is [m, k] of x_dtype, y [m, n] of y_dtype. The workspace has at least workspace_bytes() and
   // may be shared by layers that do not run at the same time. On a GPU the call returns before the work is done.

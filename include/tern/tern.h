@@ -9,6 +9,7 @@
 #include "tern/linear.h"
 #include "tern/memory.h"
 #include "tern/metadata.h"
+#include "tern/model.h"
 #include "tern/observer.h"
 #include "tern/plan.h"
 #include "tern/precision.h"

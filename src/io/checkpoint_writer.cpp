@@ -33,8 +33,10 @@ Status check_names(const Metadata& metadata, const std::vector<StoredTensor>& te
 
 struct CheckpointWriter::Impl {
   std::optional<OutputFile> file;  // gone after the first failure, and with it what was written
+  Container container = Container::safetensors;
   std::vector<StoredTensor> tensors;
   PlannedContainer planned;
+  std::size_t header_bytes = 0;
   std::size_t current = 0;       // the tensor that the next bytes belong to
   std::size_t current_done = 0;  // bytes of it that are given
   std::size_t position = 0;      // in the file, with what waits in `waiting`
@@ -93,9 +95,11 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& path, Conta
   TERN_ASSIGN(file, OutputFile::create(path, kWrite));
   auto impl = std::make_unique<Impl>();
   impl->file.emplace(std::move(file));
+  impl->container = container;
   impl->tensors = std::move(tensors);
   impl->planned = *std::move(planned);
   TERN_RETURN_IF_ERROR(impl->put(bytes_of(impl->planned.header)));
+  impl->header_bytes = impl->planned.header.size();
   impl->planned.header = {};
   TERN_RETURN_IF_ERROR(impl->advance());
   return CheckpointWriter(std::move(impl));
@@ -116,6 +120,33 @@ Status CheckpointWriter::write(std::span<const std::uint8_t> bytes) {
   TERN_RETURN_IF_ERROR(impl_->put(bytes));
   impl_->current_done += bytes.size();
   return impl_->advance();
+}
+
+Status CheckpointWriter::overwrite(std::size_t index, std::span<const std::uint8_t> bytes) {
+  if (!impl_->file) return error(Code::invalid_argument, kWrite, "the file is finished, or an earlier write failed");
+  if (index >= impl_->current)
+    return error(Code::invalid_argument, kWrite, "tensor {} is not written yet, {} are", index, impl_->current);
+  const StoredTensor& tensor = impl_->tensors[index];
+  if (bytes.size() != tensor.bytes)
+    return error(Code::invalid_argument, kWrite, "{} bytes for tensor '{}', which has {}", bytes.size(),
+                 printable(tensor.name), tensor.bytes);
+  TERN_RETURN_IF_ERROR(impl_->flush());
+  Status written = impl_->file->overwrite(impl_->planned.offsets[index], bytes);
+  return written.ok() ? Status() : impl_->give_up(std::move(written));
+}
+
+Status CheckpointWriter::replace_metadata(const Metadata& metadata) {
+  if (!impl_->file) return error(Code::invalid_argument, kWrite, "the file is finished, or an earlier write failed");
+  std::vector<StoredTensor> tensors = impl_->tensors;
+  TERN_RETURN_IF_ERROR(check_names(metadata, tensors));
+  TERN_ASSIGN(planned, impl_->container == Container::gguf ? gguf::plan(metadata, tensors)
+                                                           : safetensors::plan(metadata, tensors));
+  if (planned.header.size() != impl_->header_bytes || planned.offsets != impl_->planned.offsets)
+    return error(Code::invalid_argument, kWrite, "the new metadata makes a header of {} bytes, there are {}",
+                 planned.header.size(), impl_->header_bytes);
+  TERN_RETURN_IF_ERROR(impl_->flush());
+  Status written = impl_->file->overwrite(0, bytes_of(planned.header));
+  return written.ok() ? Status() : impl_->give_up(std::move(written));
 }
 
 Status CheckpointWriter::finish() {

@@ -138,5 +138,36 @@ TEST(CheckpointWriter, FullDiskAtTheLastFlushIsAnError) {
   EXPECT_EQ(left, 0U);
 }
 
+// What is known only at the end takes the place of what was written for it.
+TEST(CheckpointWriter, TensorsAndMetadataAreReplacedAtTheEnd) {
+  for (const Container container : {Container::safetensors, Container::gguf}) {
+    const TempFolder folder;
+    const Metadata before = {{"k", MetaValue("0000")}, {"other", MetaValue("stays")}};
+    auto writer = CheckpointWriter::create(folder / "x", container, before, kTwo);
+    ASSERT_TRUE(writer.ok()) << writer.error().str();
+    const std::vector<std::uint8_t> a(1000, 1), b(77, 2), new_a(1000, 3);
+    EXPECT_FALSE(writer->overwrite(0, a).ok()) << "it is not written yet";
+    ASSERT_TRUE(writer->write(a).ok());
+    ASSERT_TRUE(writer->write(b).ok());
+    EXPECT_FALSE(writer->overwrite(0, b).ok()) << "another size";
+    EXPECT_FALSE(writer->overwrite(2, b).ok());
+    ASSERT_TRUE(writer->overwrite(0, new_a).ok());
+    EXPECT_FALSE(writer
+                     ->replace_metadata({{"k", MetaValue("a longer text, which moves everything behind it by a lot")},
+                                         {"other", MetaValue("stays")},
+                                         {"more", MetaValue("and another one")}})
+                     .ok());
+    ASSERT_TRUE(writer->replace_metadata({{"k", MetaValue("beef")}, {"other", MetaValue("stays")}}).ok());
+    ASSERT_TRUE(writer->finish().ok());
+    EXPECT_FALSE(writer->overwrite(0, a).ok());
+    EXPECT_FALSE(writer->replace_metadata(before).ok());
+    const auto read = Checkpoint::open(folder / "x");
+    ASSERT_TRUE(read.ok()) << read.error().str();
+    EXPECT_EQ(*find_key(read->metadata(), "k")->text(), "beef");
+    EXPECT_TRUE(std::ranges::equal(read->data(*read->find("a")), new_a));
+    EXPECT_TRUE(std::ranges::equal(read->data(*read->find("b")), b));
+  }
+}
+
 }  // namespace
 }  // namespace tern

@@ -2,12 +2,16 @@
 #include "io/output_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "io/file_error.h"
@@ -15,7 +19,52 @@
 namespace tern {
 namespace {
 
-constexpr mode_t kMode = 0666;  // less what the umask takes away, as for any file a program makes
+constexpr mode_t kMode = 0666;         // less what the umask takes away, as for any file a program makes
+constexpr std::size_t kMaxStem = 200;  // so that a name of the longest length (255) has a temporary one too
+constexpr std::time_t kOldSeconds = 60;
+
+struct Place {
+  std::string folder;  // empty, or with its slash
+  std::string name;
+};
+Place place_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {"", path};
+  return {path.substr(0, slash + 1), path.substr(slash + 1)};
+}
+
+// What the temporary names of an output begin with: ".NAME.PID.COUNTER.tmp".
+std::string temporary_stem(const std::string& name) { return fmt::format(".{}.", name.substr(0, kMaxStem)); }
+
+// The process in a temporary name, or 0.
+pid_t owner_of(std::string_view file, std::string_view stem) {
+  constexpr std::string_view kEnd = ".tmp";
+  if (!file.starts_with(stem) || !file.ends_with(kEnd) || file.size() <= stem.size() + kEnd.size()) return 0;
+  const std::string_view numbers = file.substr(stem.size(), file.size() - stem.size() - kEnd.size());
+  const std::size_t dot = numbers.find('.');
+  if (dot == 0 || dot == std::string_view::npos || dot > 9 || dot + 1 == numbers.size() ||
+      numbers.find_first_not_of("0123456789", dot + 1) != std::string_view::npos)
+    return 0;
+  pid_t owner = 0;
+  for (const char digit : numbers.substr(0, dot)) {
+    if (digit < '0' || digit > '9') return 0;
+    owner = owner * 10 + (digit - '0');
+  }
+  return owner;
+}
+
+// Whether nobody writes this file any more. Its owner locks it while it lives; one that is just being made is not
+// locked yet, but young and of a live process.
+bool is_stale(const std::string& file, pid_t owner) {
+  const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return false;
+  struct stat info {};
+  bool stale = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  const bool dead = ::kill(owner, 0) != 0 && errno == ESRCH;
+  stale = stale && (dead || info.st_mtime + kOldSeconds < std::time(nullptr));
+  ::close(fd);
+  return stale;
+}
 
 // Whether a rename onto `path` would destroy something that is not a plain file, or one that is write-protected.
 Status check_target(const std::string& path, std::string_view where) {
@@ -51,20 +100,20 @@ int write_fully(std::span<const std::uint8_t> bytes, WriteSome&& write_some) {
 }  // namespace
 
 Result<OutputFile> OutputFile::create(const std::string& path, std::string_view where) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  const auto [folder, name] = place_of(path);
   if (name.empty() || path.find('\0') != std::string::npos)
     return error(Code::io_error, where, "cannot write '{}': it does not name a file", path);
   TERN_RETURN_IF_ERROR(check_target(path, where));
 
   static std::atomic<unsigned> counter = 0;
-  constexpr std::size_t kMaxStem = 200;  // so that a name of the longest length (255) has a temporary one too
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::string temporary =
-        fmt::format("{}.{}.{}.{}.tmp", folder, name.substr(0, kMaxStem), ::getpid(), counter.fetch_add(1));
+        fmt::format("{}{}{}.{}.tmp", folder, temporary_stem(name), ::getpid(), counter.fetch_add(1));
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode);
-    if (fd >= 0) return OutputFile(fd, path, std::move(temporary), where);
+    if (fd >= 0) {
+      ::flock(fd, LOCK_EX | LOCK_NB);  // for remove_stale_outputs(); where it cannot be had, nothing is removed
+      return OutputFile(fd, path, std::move(temporary), where);
+    }
     if (errno == ENOENT)
       return error(Code::io_error, where, "cannot write '{}': there is no folder '{}'", path, folder);
     if (errno != EEXIST && errno != EINTR) return os_error(errno, where, "write", path);
@@ -111,6 +160,24 @@ Status OutputFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return failed(errno);
   temporary_.clear();
   return {};
+}
+
+void remove_stale_outputs(const std::string& path) {
+  namespace fs = std::filesystem;
+  const auto [folder, name] = place_of(path);
+  const std::string stem = temporary_stem(name);
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    const std::string file = entry->path().filename().string();
+    if (const pid_t owner = owner_of(file, stem); owner > 0 && is_stale(folder + file, owner))
+      ::unlink((folder + file).c_str());
+  }
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code failure;
+  return std::filesystem::equivalent(a, b, failure) && !failure;
 }
 
 void ProgressMeter::advance(std::size_t bytes) {

@@ -43,6 +43,11 @@ class OutputFile {
   std::size_t written_bytes_ = 0;
 };
 
+// Removes what processes that were killed left of this output: temporary files beside it that nobody holds.
+void remove_stale_outputs(const std::string& path);
+
+bool same_file(const std::string& a, const std::string& b);
+
 // Passes on to the caller's callback, every few MiB, how much of `total_bytes` is written.
 class ProgressMeter {
  public:

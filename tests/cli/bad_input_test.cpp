@@ -77,7 +77,7 @@ class BadInputTest : public CommandTest {
 
 TEST_F(BadInputTest, FilesThatCannotBeRead) {
   expect_quantize_refused("nope.npy", "io_error", "nope.npy");
-  expect_quantize_refused("folder", "io_error", "folder");
+  expect_refused({"quantize", "folder", "-o", "out.gguf"}, "invalid_argument", "folder");  // without a checkpoint
   expect_refused({"dequantize", "nope.npz", "-o", "out.npy"}, "io_error", "nope.npz");
 }
 

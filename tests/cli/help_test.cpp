@@ -3,12 +3,14 @@
 
 #include "command.h"
 #include "npy_bytes.h"
+#include "tests/support/bitnet_checkpoint.h"
 
 namespace tern::cli_test {
 namespace {
 
-const std::vector<std::string> kCommands = {"devices",    "kernels",  "explain", "quantize",
-                                            "dequantize", "selftest", "bench"};
+// In an order in which the examples make what the next ones read.
+const std::vector<std::string> kCommands = {"devices", "kernels", "explain", "quantize", "dequantize",
+                                            "inspect", "convert", "verify",  "selftest", "bench"};
 
 // The lines below "Examples:", without the word tern, split at spaces.
 std::vector<Arguments> examples_of(const std::string& help) {
@@ -52,6 +54,8 @@ void expect_well_formed(const Outcome& outcome) {
 TEST_F(HelpTest, EveryExampleRuns) {
   write_npy(path("weights.npy"), "(8, 300)", random_weights(2400, 7));
   write_bytes(path("weights.bin"), std::string(2 * 64 * 128, '\x3C'));  // bf16
+  std::filesystem::create_directory(path("model"));
+  ASSERT_TRUE(write_bitnet_folder(path("model"), {.layers = 1}).ok());
   for (const std::string& command : kCommands) {
     const bool slow = command == "bench" || command == "selftest";
     for (const Arguments& example : examples_of(tern({command, "--help"}).out)) {

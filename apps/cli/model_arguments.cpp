@@ -1,0 +1,120 @@
+// The options of the commands that read and write whole models, and what becomes of them.
+#include "model_arguments.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "file_paths.h"
+
+namespace tern::cli {
+namespace {
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+Error bad(std::string where, std::string message) {
+  return {Code::invalid_argument, std::move(message), std::move(where)};
+}
+
+Result<std::vector<KernelTiles>> read_tiles(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{Code::io_error, fmt::format("cannot open '{}'", path), "--kernel-config"};
+  std::string text(kMaxConfigBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMaxConfigBytes) return bad("--kernel-config", fmt::format("'{}' is longer than 1 MiB", path));
+  return parse_kernel_config(text);
+}
+
+}  // namespace
+
+void add_read_arguments(CLI::App& command, ReadArguments& arguments) {
+  command.add_option("--variant", arguments.variant, "Of i2_s, if the file is silent: x86_128, arm_64, 1x4")
+      ->type_name("NAME");
+  command.add_option("--weight-scale", arguments.weight_scale, "Of hf_packed, if silent: multiplies or divides")
+      ->type_name("WORD");
+  command.add_option("--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
+      ->type_name("FILE");
+  command.add_option("--gguf-type", arguments.gguf_types, "What type id 39 or 42 means, if asked: TL2, MXFP4, ...")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+}
+
+Result<ReadOptions> parse(const ReadArguments& arguments) {
+  ReadOptions options;
+  if (!arguments.variant.empty()) {
+    const Result<Layout> layout = parse_layout("i2_s." + arguments.variant);
+    if (!layout.ok())
+      return bad("--variant", fmt::format("'{}' is not one of x86_128, arm_64, 1x4", arguments.variant));
+    options.i2_s = *layout;
+  }
+  if (!arguments.weight_scale.empty()) {
+    if (arguments.weight_scale != "multiplies" && arguments.weight_scale != "divides")
+      return bad("--weight-scale", fmt::format("'{}' is not multiplies or divides", arguments.weight_scale));
+    options.weight_scale = arguments.weight_scale == "divides" ? WeightScale::divides : WeightScale::multiplies;
+  }
+  if (!arguments.kernel_config.empty()) {
+    Result<std::vector<KernelTiles>> tiles = read_tiles(arguments.kernel_config);
+    if (!tiles.ok()) return tiles.error();
+    options.tiles = *std::move(tiles);
+  }
+  for (const std::string& word : arguments.gguf_types) {
+    const Result<StoredType> type = parse_stored_type(word);
+    if (!type.ok()) return type.error();
+    options.open.gguf_types.push_back(*type);
+  }
+  return options;
+}
+
+void add_write_arguments(CLI::App& command, WriteArguments& arguments) {
+  command.add_option("--container", arguments.container, "gguf or safetensors; otherwise by the output's name")
+      ->type_name("NAME");
+  command.add_option("--drop", arguments.drop, "Leave out tensors with this in their name")->type_name("REGEX");
+  command.add_option("--keep-embeddings", arguments.embeddings, "Embeddings and head as f16 or bf16; else as is")
+      ->type_name("DTYPE");
+  command.add_option("--architecture", arguments.architecture, "general.architecture of GGUF; else by config.json")
+      ->type_name("NAME");
+  command.add_flag("--later-tl2", arguments.later_tl2, "Write tl2 as type 42, as bitnet.cpp's later fork does");
+}
+
+Result<WriteOptions> parse(const WriteArguments& arguments, const std::string& format, const ReadOptions& read) {
+  WriteOptions options;
+  if (!arguments.container.empty()) {
+    const Result<Container> container = parse_container(arguments.container);
+    if (!container.ok()) return container.error();
+    options.container = *container;
+  }
+  if (!format.empty()) {
+    const Result<Layout> layout = parse_layout(format == "i2_s" ? "i2_s.x86_128" : format);
+    if (!layout.ok()) return Error{layout.code(), layout.error().message, "--format"};
+    options.layout = *layout;
+  }
+  if (!arguments.embeddings.empty()) {
+    if (arguments.embeddings != "f16" && arguments.embeddings != "bf16")
+      return bad("--keep-embeddings", fmt::format("'{}' is not f16 or bf16", arguments.embeddings));
+    options.embeddings = arguments.embeddings == "f16" ? DType::f16 : DType::bf16;
+  }
+  options.drop = arguments.drop;
+  options.architecture = arguments.architecture;
+  options.tiles = read.tiles;
+  options.tl2_id = arguments.later_tl2 ? 42 : 39;
+  return options;
+}
+
+bool is_checkpoint(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return true;
+  for (const char* end : {".safetensors", ".gguf", ".index.json"})
+    if (path.ends_with(end)) return true;
+  std::array<char, 9> first{};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(first.data(), first.size())) return false;
+  return std::string_view(first.data(), 4) == "GGUF" || (first[8] == '{' && first[6] == 0 && first[7] == 0);
+}
+
+Status check_model_output(const std::string& output) { return check_output_path("", output); }
+
+}  // namespace tern::cli

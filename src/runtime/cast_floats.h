@@ -1,0 +1,22 @@
+// Floats of one type to another, nearest even, and what that loses.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "device/threads.h"
+#include "tern/types.h"
+
+namespace tern {
+
+struct CastLoss {
+  double largest_change = 0;    // relative, of values that stay finite and are not below the type's normal range
+  std::int64_t overflowed = 0;  // finite values that became infinite
+  void add(const CastLoss& other);
+};
+
+// `to` has room for as many elements as `from` holds.
+CastLoss cast_floats(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,
+                     std::span<std::uint8_t> to, DType to_type);
+
+}  // namespace tern

@@ -1,0 +1,22 @@
+// What config.json of a Hugging Face model says, in the keys of GGUF.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tern/metadata.h"
+#include "tern/status.h"
+
+namespace tern {
+
+struct GgufConfig {
+  Metadata metadata;               // general.architecture first
+  std::vector<std::string> notes;  // what was left out
+};
+
+// `architecture` is what the caller asked for, or empty. BitNet models are "bitnet-b1.58"; the architecture of others
+// must be given: llama.cpp's "llama" has the rows of q and k in another order, which would not be seen.
+Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view architecture);
+
+}  // namespace tern

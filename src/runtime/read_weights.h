@@ -1,0 +1,13 @@
+// Ternary weights of a checkpoint to canonical codes and scales.
+#pragma once
+
+#include "tern/model.h"
+
+namespace tern {
+
+Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& checkpoint, const ModelTensor& tensor);
+
+// The elements of a float tensor of any type as f32, exactly; f64 and types that are not computed with are refused.
+Result<std::vector<float>> read_floats(const Checkpoint& checkpoint, std::size_t index);
+
+}  // namespace tern

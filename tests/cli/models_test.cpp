@@ -1,0 +1,167 @@
+// tern quantize, inspect, convert and verify on whole checkpoints: what they answer, and what they leave behind.
+#include <fstream>
+#include <sstream>
+
+#include "command.h"
+#include "tests/support/bitnet_checkpoint.h"
+
+namespace tern::cli_test {
+namespace {
+
+using nlohmann::json;
+
+class ModelCommandTest : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    if (IsSkipped()) return;
+    std::filesystem::create_directory(path("model"));
+    const Status written = write_bitnet_folder(path("model"), {});
+    ASSERT_TRUE(written.ok()) << written.error().str();
+  }
+  std::string text_of(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path(name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+  void expect_error(const Arguments& arguments, std::initializer_list<const char*> words, int exit_code = 1) const {
+    const Outcome outcome = tern(arguments);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out;
+    for (const char* word : words)
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
+  }
+};
+
+TEST_F(ModelCommandTest, QuantizeConvertVerify) {
+  const json made = tern_json({"quantize", "model", "-o", "a.gguf"});
+  EXPECT_EQ(made["format"], "i2_s.x86_128");
+  EXPECT_EQ(made["output"]["file_bytes"], std::filesystem::file_size(path("a.gguf")));
+  EXPECT_EQ(made["plan"]["tensors"].size(), 24u);
+  EXPECT_GT(made["quality"]["worst_sqnr_db"].get<double>(), 5);
+  EXPECT_EQ(made["plan"]["notes"][0], "the tokenizer is not converted");
+  (void)tern_json({"convert", "a.gguf", "-o", "b.safetensors", "--format", "hf_packed"});
+  (void)tern_json(
+      {"convert", "b.safetensors", "-o", "c.gguf", "--format", "tq2_0", "--allow-loss", "--architecture", "bitnet"});
+  EXPECT_EQ(tern_json({"verify", "a.gguf", "b.safetensors"})["equal"], true);
+  const json rounded = tern_json({"verify", "a.gguf", "c.gguf"}, 1);
+  EXPECT_EQ(rounded["equal"], false) << "scales are f16 there";
+  for (const json& tensor : rounded["tensors"]) EXPECT_EQ(tensor["differing_trits"], 0);
+  EXPECT_EQ(tern({"verify", "a.gguf", "b.safetensors"}).out.substr(0, 6), "equal:");
+  EXPECT_EQ(tern({"verify", "a.gguf", "model"}).exit_code, 1);
+}
+
+TEST_F(ModelCommandTest, EveryOptionOfQuantizeIsTaken) {
+  (void)tern_json(
+      {"quantize", "model", "-o", "m.safetensors", "--format", "hf_packed", "--match", "bitnet", "--threads", "1"});
+  EXPECT_EQ(tern_json({"inspect", "m.safetensors", "--quick"})["metadata"]["tern.match"], "bitnet");
+  const json rows = tern_json({"quantize", "model", "-o", "r.safetensors", "--scheme", "mse", "--granularity",
+                               "group:64", "--format", "b3", "--include", "q_proj", "--exclude", "layers.1"});
+  int quantized = 0;
+  for (const json& tensor : rows["plan"]["tensors"]) quantized += tensor["action"] == "quantize" ? 1 : 0;
+  EXPECT_EQ(quantized, 1);
+  const json seen = tern_json({"inspect", "r.safetensors", "--tensor", "blk.0.attn_q.weight"});
+  ASSERT_EQ(seen["tensors"].size(), 1u);
+  EXPECT_EQ(seen["tensors"][0]["format"], "b3");
+  EXPECT_EQ(seen["tensors"][0]["granularity"], "group:64");
+  EXPECT_EQ(seen["metadata"]["tern.scheme"], "mse");
+  const json half =
+      tern_json({"quantize", "model", "-o", "h.gguf", "--keep-embeddings", "f16", "--drop", "model.norm"});
+  EXPECT_EQ(half["plan"]["tensors"].back()["action"], "drop");
+  EXPECT_EQ(tern_json({"inspect", "h.gguf"})["tensors"][0]["type"], "F16");
+}
+
+TEST_F(ModelCommandTest, ADryRunWritesNothing) {
+  const json plan = tern_json({"quantize", "model", "-o", "a.gguf", "--dry-run"});
+  EXPECT_EQ(plan["dry_run"], true);
+  EXPECT_EQ(plan["plan"]["tensors"].size(), 24u);
+  const Outcome text = tern({"quantize", "model", "-o", "a.gguf", "--dry-run"});
+  EXPECT_NE(text.out.find("layers.*.mlp.up_proj "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("x2"), std::string::npos);
+  EXPECT_EQ(files(), std::vector<std::string>{"model"});
+}
+
+TEST_F(ModelCommandTest, TextFitsThePageAndSaysWhatMatters) {
+  for (const Arguments& arguments :
+       {Arguments{"quantize", "model", "-o", "a.gguf"}, Arguments{"inspect", "a.gguf"},
+        Arguments{"inspect", "a.gguf", "--all"}, Arguments{"inspect", "a.gguf", "--tensor", "blk.1.ffn_up.weight"},
+        Arguments{"verify", "a.gguf", "model"}}) {
+    const Outcome outcome = tern(arguments);
+    EXPECT_EQ(outcome.err, "") << arguments.front();
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  }
+  const std::string summary = tern({"quantize", "model", "-o", "a.gguf"}).out;
+  for (const char* word :
+       {"times smaller", "SQNR", "cosine", "worst first", "GB/s", "blk.", "a projection", "norms stay float"})
+    EXPECT_NE(summary.find(word), std::string::npos) << word << " in " << summary;
+}
+
+TEST_F(ModelCommandTest, TheReportIsOnePageWithPlots) {
+  ASSERT_EQ(tern({"quantize", "model", "-o", "a.gguf", "--report", "r.html"}).exit_code, 0);
+  const std::string page = text_of("r.html");
+  EXPECT_EQ(page.find("<!doctype html>"), 0u);
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  EXPECT_NE(page.find("blk.1.attn_q.weight"), std::string::npos);
+  for (const char* outside : {"http:", "https:", "<script", "src="})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  EXPECT_EQ(files(), (std::vector<std::string>{"a.gguf", "model", "r.html"}));
+}
+
+TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
+  expect_error({"quantize", "model", "-o", "a.gguf", "--format", "hf_packed"}, {"gguf", "hf_packed", "tq2_0"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--format", "q4"}, {"q4", "tq2_0"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--include", "("}, {"--include", "regular expression"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--exclude", "zzz"}, {"zzz", "occurs in no name"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--match", "gptq"}, {"gptq", "bitnet"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--scale", "1"}, {"--scale", "single tensors"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--keep-embeddings", "f8"}, {"f8", "bf16"});
+  expect_error({"quantize", "model", "-o", "none/a.gguf"}, {"none", "not a folder that exists"});
+  expect_error({"quantize", "model", "-o", "model/model.safetensors"}, {"is the input"});
+  expect_error({"quantize", "model", "-o", "a.npz"}, {"a.npz", ".gguf"});
+  expect_error({"quantize", "gone.gguf", "-o", "a.gguf"}, {"gone.gguf", "No such file"});
+  expect_error({"convert", "model", "-o", "a.gguf", "--variant", "x64"}, {"x64", "arm_64"});
+  expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"}, {"none.ini"});
+  expect_error({"inspect", "model", "--tensor", "nope"}, {"nope"});
+  expect_error({"verify", "model", "gone.gguf"}, {"gone.gguf"}, 2);
+  EXPECT_EQ(files(), std::vector<std::string>{"model"});
+}
+
+TEST_F(ModelCommandTest, HostileNamesCannotSpeakToTheTerminal) {
+  auto writer = CheckpointWriter::create(path("evil.safetensors"), Container::safetensors,
+                                         {{"k\x1b[2J", MetaValue("v\x1b]0;x\x07")}},
+                                         {{.name = "a\x1b[31mred\n.weight", .type = StoredType::u8, .shape = {4}}});
+  ASSERT_TRUE(writer.ok()) << writer.error().str();
+  const std::uint8_t bytes[4] = {1, 2, 3, 4};
+  ASSERT_TRUE(writer->write(bytes).ok());
+  ASSERT_TRUE(writer->finish().ok());
+  for (const Arguments& arguments :
+       {Arguments{"inspect", "evil.safetensors"}, Arguments{"inspect", "evil.safetensors", "--json"},
+        Arguments{"verify", "evil.safetensors", "evil.safetensors"}, Arguments{"verify", "evil.safetensors", "model"},
+        Arguments{"convert", "evil.safetensors", "-o", "o.safetensors"},
+        Arguments{"quantize", "evil.safetensors", "-o", "o.gguf", "--architecture", "x"}}) {
+    const Outcome outcome = tern(arguments);
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos) << arguments.front();
+    EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos) << arguments.front() << outcome.err;
+  }
+  EXPECT_NE(tern({"inspect", "evil.safetensors"}).out.find("\\x1b"), std::string::npos);
+}
+
+// The file-size limit ends every write beyond it, as a full disk does.
+TEST_F(ModelCommandTest, AFullDiskIsSaidAndLeavesNothing) {
+  for (const char* output : {"a.gguf", "a.safetensors"}) {
+    for (const char* blocks : {"16", "200", "600"}) {  // of 512 bytes
+      const Outcome outcome = start(
+          "/bin/sh",
+          {"-c", std::string("ulimit -f ") + blocks + "; exec \"$0\" quantize model -o " + output, command_path()},
+          folder());
+      if (outcome.exit_code == 0) continue;  // a shell that counts in larger blocks
+      EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+      EXPECT_NE(outcome.err.find(output), std::string::npos) << outcome.err;
+      EXPECT_NE(outcome.err.find("File too large"), std::string::npos) << outcome.err;
+    }
+    EXPECT_EQ(files(), std::vector<std::string>{"model"}) << output;
+  }
+}
+
+}  // namespace
+}  // namespace tern::cli_test
