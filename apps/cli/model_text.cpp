@@ -202,8 +202,6 @@ std::string summary_text(const Written& w) {
                                  human_seconds(w.report.seconds - w.report.flush_seconds),
                                  gigabytes_per_second(w.gb_per_s()), w.per_tensor_twice ? ", which is read twice" : "",
                                  human_seconds(w.report.waiting_seconds), human_seconds(w.report.flush_seconds))});
-  if (w.context.device().id.kind == DeviceKind::cuda)
-    facts.add({"limit", "the file and the bus to the GPU, which both need longer than its kernels"});
   std::string text = facts.str();
   const std::vector<std::size_t> worst = worst_first(w);
   if (!worst.empty()) {
