@@ -41,7 +41,7 @@ std::string readings_text(const Claim& claim, const std::vector<StoredType>& rea
 std::optional<StoredType> reading_by_metadata(const std::vector<StoredType>& readings, const Metadata& metadata) {
   const auto has = [&](StoredType type) { return std::ranges::find(readings, type) != readings.end(); };
   const MetaValue* file_type = find_key(metadata, "general.file_type");
-  const auto number = file_type == nullptr ? std::nullopt : file_type->integer();
+  const std::int64_t number = file_type == nullptr ? -1 : file_type->integer().value_or(-1);
   if (number == 38 && has(StoredType::mxfp4)) return StoredType::mxfp4;
   if (number == 39 && has(StoredType::mxfp4) && has(StoredType::tl2)) return StoredType::tl2;
   if (number == 41 && has(StoredType::q2_0) && !has(StoredType::q2_0_g128)) return StoredType::q2_0;
