@@ -1,0 +1,427 @@
+// Every affine_quantize kernel, and the loops at every width, against the reference: bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "lab/affine_problems.h"
+#include "ops/affine_quantize/affine_quantize.h"
+#include "ops/affine_quantize/generic.h"
+#include "simd/emulated.h"
+#include "tests/support/quantize_runner.h"
+
+namespace tern {
+namespace {
+
+using lab::AffineInput;
+using lab::Random;
+using test::Guarded;
+using test::NamedKernel;
+using Problem = AffineQuantize::Problem;
+
+constexpr Format kFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
+constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+
+std::vector<NamedKernel> all_kernels(Format format) {
+  static constexpr affine_quantize::SimdTable k32 = affine_quantize::Loops<simd::Emulated<32>>::table();
+  static constexpr affine_quantize::SimdTable k64 = affine_quantize::Loops<simd::Emulated<64>>::table();
+  auto kernels = test::runnable_kernels("affine_quantize", format);
+  kernels.push_back({"emulated 32 bytes", affine_quantize::entry(&k32)});
+  kernels.push_back({"emulated 64 bytes", affine_quantize::entry(&k64)});
+  return kernels;
+}
+KernelEntry reference(Format format) { return test::reference_kernel("affine_quantize", format); }
+
+struct Codes {
+  Status status;
+  std::vector<std::uint8_t> bytes;
+};
+
+// `gap` elements lie between rows of codes; x has these strides, dense where there are none.
+Codes run(const KernelEntry& entry, const AffineInput& in, int threads = 1, std::int64_t gap = 0,
+          const Shape* strides = nullptr) {
+  const Problem& p = in.problem;
+  const std::int64_t rows = affine::rows_of(p.shape), bytes = row_bytes(p.format, affine::last_of(p.shape));
+  Guarded<std::byte> x(in.x.size()), scales(in.scales.size());
+  Guarded<std::int32_t> zero_points(in.zero_points.size());
+  std::memcpy(x.data(), in.x.data(), in.x.size());
+  std::memcpy(scales.data(), in.scales.data(), in.scales.size());
+  std::copy(in.zero_points.begin(), in.zero_points.end(), zero_points.data());
+  Guarded<std::uint8_t> codes(static_cast<std::size_t>(rows * (bytes + gap) - (rows > 0 ? gap : 0)));
+  const auto count = static_cast<std::int64_t>(in.scales.size() / size_of(p.scale_dtype));
+  const AffineQuantize::Args args{
+      .x = {x.data(), p.dtype, p.shape, strides == nullptr ? dense_strides(p.shape) : *strides, {}},
+      .scales = {scales.data(), p.scale_dtype, {count}},
+      .zero_points = {zero_points.data(), DType::i32, {static_cast<std::int64_t>(in.zero_points.size())}},
+      .codes = {codes.data(), code_dtype(p.format), {rows, bytes}, {bytes + gap, 1}, {}}};
+  Codes out;
+  if (auto facts = OpTraits<AffineQuantize>::facts(p); !facts.ok()) {
+    out.status = std::move(facts).error();
+    return out;
+  }
+  auto params = OpTraits<AffineQuantize>::bind(p, args);
+  if (!params.ok()) {
+    out.status = std::move(params).error();
+    return out;
+  }
+  if (!OpTraits<AffineQuantize>::empty(*params)) out.status = test::run_entry(entry, p, *params, threads);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint8_t* from = codes.data() + row * (bytes + gap);
+    out.bytes.insert(out.bytes.end(), from, from + bytes);
+    for (std::int64_t i = 0; i < gap && row + 1 < rows; ++i) EXPECT_EQ(from[bytes + i], 0xEE) << "between rows";
+  }
+  return out;
+}
+
+// One line of f32 with one scale.
+AffineInput line(const std::vector<float>& x, float scale, std::optional<int> zero_point = {},
+                 Format format = Format::s8) {
+  AffineInput in;
+  in.problem = {
+      .shape = {static_cast<std::int64_t>(x.size())}, .format = format, .zero_points = zero_point.has_value()};
+  in.x.resize(4 * x.size());
+  std::memcpy(in.x.data(), x.data(), in.x.size());
+  in.scales.resize(4);
+  std::memcpy(in.scales.data(), &scale, 4);
+  if (zero_point) in.zero_points = {*zero_point};
+  return in;
+}
+std::vector<int> codes_of(const AffineInput& in, const Codes& codes) {
+  std::vector<int> out;
+  for (std::int64_t i = 0; i < affine::last_of(in.problem.shape); ++i)
+    out.push_back(read_code(in.problem.format, codes.bytes.data(), i));
+  return out;
+}
+
+TEST(AffineQuantize, EveryFormatTypeAndGranularity) {
+  Random random(1);
+  for (const Format format : kFormats) {
+    const auto kernels = all_kernels(format);
+    for (const DType dtype : kDTypes)
+      for (int repetition = 0; repetition < 40; ++repetition) {
+        const AffineInput in = lab::random_affine(random, dtype, format);
+        const Codes want = run(reference(format), in);
+        ASSERT_TRUE(want.status.ok()) << want.status.error().str() << ' ' << lab::describe(in.problem);
+        for (const NamedKernel& kernel : kernels) {
+          const Codes got = run(kernel.entry, in, 1 + static_cast<int>(random.below(3)), random.below(3));
+          ASSERT_TRUE(got.status.ok()) << got.status.error().str();
+          ASSERT_EQ(got.bytes, want.bytes) << kernel.name << ' ' << lab::describe(in.problem);
+        }
+      }
+  }
+}
+
+// All 65,536 values of a half, those that are not finite saturated: every scale and zero point, in every format.
+TEST(AffineQuantize, EveryHalfThereIs) {
+  AffineInput in;
+  in.x.resize(2 * 65536);
+  for (std::uint32_t h = 0; h < 65536; ++h) store_element(in.x.data(), h, static_cast<std::uint16_t>(h));
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const Format format : kFormats) {
+      const CodeRange q = code_range(format);
+      const auto kernels = all_kernels(format);
+      for (const float scale : {1.0F, 0.0173F, 3e-7F, 511.7F})
+        for (const int zero_point : {q.min, q.max, (q.min + q.max) / 2 | 1})
+          for (const AffineMath math : {AffineMath::division, AffineMath::reciprocal}) {
+            in.problem = {.shape = {65536},
+                          .dtype = dtype,
+                          .format = format,
+                          .zero_points = true,
+                          .math = math,
+                          .non_finite = NonFinite::saturate};
+            in.scales.resize(4);
+            std::memcpy(in.scales.data(), &scale, 4);
+            in.zero_points = {zero_point};
+            const Codes want = run(reference(format), in);
+            ASSERT_TRUE(want.status.ok()) << want.status.error().str();
+            for (const NamedKernel& kernel : kernels)
+              ASSERT_TRUE(run(kernel.entry, in).bytes == want.bytes)
+                  << kernel.name << ' ' << lab::describe(in.problem) << ' ' << scale << ' ' << zero_point;
+          }
+    }
+}
+
+TEST(AffineQuantize, TiesZerosAndExtremes) {
+  const float top = std::numeric_limits<float>::max(), tiny = std::numeric_limits<float>::denorm_min();
+  const std::vector<float> x = {0.5F, 1.5F,  2.5F, -0.5F, -1.5F,  -0.0F,  0.0F,
+                                tiny, -tiny, top,  -top,  126.5F, 127.5F, -128.5F};
+  const std::vector<int> even = {0, 2, 2, 0, -2, 0, 0, 0, 0, 127, -128, 126, 127, -128};
+  // The odd zero point is added behind the rounding: 0.5 is 0 + 3, and not rne(3.5) = 4.
+  const std::vector<int> odd = {3, 5, 5, 3, 1, 3, 3, 3, 3, 127, -128, 127, 127, -125};
+  for (const NamedKernel& kernel : all_kernels(Format::s8)) {
+    EXPECT_EQ(codes_of(line(x, 1.0F), run(kernel.entry, line(x, 1.0F))), even) << kernel.name;
+    EXPECT_EQ(codes_of(line(x, 1.0F, 3), run(kernel.entry, line(x, 1.0F, 3))), odd) << kernel.name;
+  }
+  EXPECT_EQ(codes_of(line(x, 1.0F, 3), run(reference(Format::s8), line(x, 1.0F, 3))), odd);
+  // A quotient that overflows is the end of the range.
+  const auto far = line({1e30F, -1e30F}, 1e-30F);
+  for (const NamedKernel& kernel : all_kernels(Format::s8))
+    EXPECT_EQ(codes_of(far, run(kernel.entry, far)), (std::vector<int>{127, -128})) << kernel.name;
+}
+
+// Where the three ways to divide round apart: found among ties of scales of three digits.
+TEST(AffineQuantize, TheThreeMathsDiffer) {
+  struct {
+    float x, s;
+    int division, reciprocal, torch_cuda;
+  } const cases[] = {{0x1.bef5c4p+3F, 0x1.828f5cp-1F, 19, 18, 19},
+                     {-0x1.de147ap+0F, 0x1.fdf3b6p-3F, -8, -7, -7},
+                     {0x1.22a3d8p+3F, 0x1.bae148p-1F, 10, 11, 11},
+                     {0x1.cce148p+3F, 0x1.a56042p-1F, 18, 18, 17}};
+  for (const auto& c : cases)
+    for (const auto& [math, code] :
+         {std::pair{AffineMath::division, c.division}, std::pair{AffineMath::reciprocal, c.reciprocal},
+          std::pair{AffineMath::torch_cuda, c.torch_cuda}}) {
+      AffineInput in = line(std::vector<float>(70, c.x), c.s);
+      in.problem.math = math;
+      auto kernels = all_kernels(Format::s8);
+      kernels.push_back({"reference", reference(Format::s8)});
+      for (const NamedKernel& kernel : kernels)
+        EXPECT_EQ(codes_of(in, run(kernel.entry, in)), std::vector<int>(70, code)) << kernel.name << ' ' << name(math);
+    }
+}
+
+// Axes in another order, every second element, and one row for all: through strides, without a copy by the caller.
+TEST(AffineQuantize, AnyStrides) {
+  Random random(4);
+  for (const DType dtype : kDTypes)
+    for (const Format format : kFormats)
+      for (const Shape& strides : {Shape{1, 50, 10}, Shape{1000, 100, 2}, Shape{0, 70, 1}, Shape{600, 1, 90}}) {
+        AffineInput in = lab::random_affine(random, dtype, format);
+        while (in.problem.granularity.kind == AffineGranularity::Kind::channel)
+          in = lab::random_affine(random, dtype, format);
+        Problem& p = in.problem;
+        p.shape = {3, 5, 50};
+        p.granularity = random.below(2) == 0 ? AffineGranularity::tensor() : AffineGranularity::group(7, 1);
+        const std::int64_t count = *affine_scale_count(p.shape, p.granularity);
+        in.scales.resize(static_cast<std::size_t>(count) * size_of(p.scale_dtype));
+        for (std::int64_t i = 0; i < count; ++i)
+          write_element(in.scales.data(), p.scale_dtype, i, 0.25 + 0.001 * static_cast<double>(i));
+        if (p.zero_points) in.zero_points.assign(static_cast<std::size_t>(count), code_range(format).max);
+        if (p.zero_points) p.q_min = p.q_max = 0;
+        in.x.assign(6000 * size_of(dtype), std::byte{});
+        for (std::int64_t i = 0; i < 6000; ++i)
+          write_element(in.x.data(), dtype, i, 3.0 * static_cast<double>(random.gaussian()));
+        const Codes want = run(reference(format), in, 1, 0, &strides);
+        ASSERT_TRUE(want.status.ok()) << want.status.error().str();
+        for (const NamedKernel& kernel : all_kernels(format))
+          ASSERT_EQ(run(kernel.entry, in, 2, 0, &strides).bytes, want.bytes)
+              << kernel.name << ' ' << lab::describe(p) << ' ' << name(strides);
+      }
+}
+
+TEST(AffineQuantize, NonFiniteIsNamedOrSaturated) {
+  for (const DType dtype : kDTypes) {
+    AffineInput in;
+    in.problem = {.shape = {4, 70}, .granularity = AffineGranularity::group(32), .dtype = dtype};
+    in.x.resize(280 * size_of(dtype));
+    for (std::int64_t i = 0; i < 280; ++i) write_element(in.x.data(), dtype, i, static_cast<double>(i % 9));
+    write_element(in.x.data(), dtype, 139, std::numeric_limits<double>::quiet_NaN());
+    write_element(in.x.data(), dtype, 200, -HUGE_VAL);
+    in.scales.resize(12 * 4);
+    for (int i = 0; i < 12; ++i) write_element(in.scales.data(), DType::f32, i, 0.5);
+    auto kernels = all_kernels(Format::s8);
+    kernels.push_back({"reference", reference(Format::s8)});
+    for (const NamedKernel& kernel : kernels) {
+      in.problem.non_finite = NonFinite::reject;
+      const Codes refused = run(kernel.entry, in);
+      ASSERT_EQ(refused.status.code(), Code::non_finite) << kernel.name;
+      EXPECT_EQ(refused.status.error().index, 139) << kernel.name;
+      in.problem.non_finite = NonFinite::saturate;
+      const Codes got = run(kernel.entry, in);
+      ASSERT_TRUE(got.status.ok()) << kernel.name;
+      EXPECT_EQ(got.bytes[139], 0) << kernel.name;
+      EXPECT_EQ(static_cast<std::int8_t>(got.bytes[200]), -128) << kernel.name;
+      EXPECT_EQ(got.bytes[201], 2 * (201 % 9)) << kernel.name;
+    }
+  }
+}
+
+TEST(AffineQuantize, LongLinesOnSeveralThreads) {
+  Random random(5);
+  for (const Format format : {Format::s8, Format::s4}) {
+    AffineInput in;
+    in.problem = {.shape = {3, 100'003}, .granularity = AffineGranularity::group(128), .format = format};
+    in.x.resize(4 * 300'009);
+    for (std::int64_t i = 0; i < 300'009; ++i)
+      write_element(in.x.data(), DType::f32, i, static_cast<double>(random.gaussian()));
+    in.scales.resize(static_cast<std::size_t>(4 * *affine_scale_count(in.problem.shape, in.problem.granularity)));
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(in.scales.size()) / 4; ++i)
+      write_element(in.scales.data(), DType::f32, i, 0.01 + 0.001 * static_cast<double>(i % 17));
+    const Codes want = run(reference(format), in);
+    for (const NamedKernel& kernel : all_kernels(format))
+      for (const int threads : {1, 2, 5})
+        ASSERT_TRUE(run(kernel.entry, in, threads).bytes == want.bytes) << kernel.name;
+  }
+}
+
+// What a caller can get wrong, each by its name.
+TEST(AffineQuantize, RefusesByName) {
+  const auto refusal = [](const AffineInput& in) {
+    const Codes out = run(reference(Format::s8), in);
+    return out.status.ok() ? std::string("accepted") : out.status.error().str();
+  };
+  const auto contains = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  const AffineInput good = line({1, 2, 3, 4}, 0.5F, 1);
+  EXPECT_EQ(refusal(good), "accepted");
+  for (const float scale :
+       {0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    contains(refusal(line({1}, scale)), "invalid_scale: scales[0]");
+  AffineInput in = line({1}, 1e-39F);
+  EXPECT_EQ(refusal(in), "accepted");
+  in.problem.math = AffineMath::reciprocal;
+  contains(refusal(in), "1/scales[0] is infinite");
+  contains(refusal(line({1}, 1.0F, 128)), "zero_points[0] is 128, not one of -128 to 127");
+  in = good;
+  in.problem.q_min = 5;
+  in.problem.q_max = 2;
+  contains(refusal(in), "q_min is 5, above q_max 2");
+  in.problem.q_max = 128;
+  contains(refusal(in), "codes of 5 to 128 do not go into s8");
+  in = line({1, 2}, 1.0F);
+  in.problem.q_min = 1;
+  in.problem.q_max = 9;
+  contains(refusal(in), "without zero points they are 0");
+  in = good;
+  in.problem.format = Format::i2;
+  contains(refusal(in), "affine codes do not go into i2");
+  in = good;
+  in.problem.scale_dtype = DType::f16;
+  contains(refusal(in), "scales are f16; they are f32 or f32");
+  in = good;
+  in.problem.granularity = AffineGranularity::channel(1);
+  contains(refusal(in), "axis 1 of [4] does not exist");
+  in.problem.granularity = AffineGranularity::group(3);
+  contains(refusal(in), "scales is [1]: 1 elements, the problem needs 2");
+  in.problem.even_groups = true;
+  contains(refusal(in), "an axis of 4 does not divide into groups of 3");
+  in.problem.granularity = AffineGranularity::group(0);
+  contains(refusal(in), "group size is 0");
+  in = good;
+  in.problem.dtype = DType::i8;
+  contains(refusal(in), "i8 is not a float type");
+  in = good;
+  in.problem.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+  contains(refusal(in), "more elements than 2^63 - 1");
+}
+
+TEST(AffineQuantize, EmptyAndAliased) {
+  for (const Shape& shape : {Shape{0}, Shape{3, 0}, Shape{0, 5}}) {
+    AffineInput in;
+    in.problem.shape = shape;
+    in.scales.resize(4);
+    write_element(in.scales.data(), DType::f32, 0, 1.0);
+    EXPECT_TRUE(run(reference(Format::s8), in).status.ok()) << name(shape);
+  }
+  float x[8] = {};
+  const float scale = 1.0F;
+  const Problem p{.shape = {8}};
+  const auto aliased = OpTraits<AffineQuantize>::bind(p, {.x = {x, DType::f32, {8}},
+                                                          .scales = {&scale, DType::f32, {1}},
+                                                          .zero_points = {},
+                                                          .codes = {x + 4, DType::i8, {8}}});
+  ASSERT_FALSE(aliased.ok());
+  EXPECT_NE(aliased.error().str().find("x and codes overlap"), std::string::npos);
+}
+
+// A GPU has no kernel yet: every one says why.
+TEST(AffineQuantize, AGpuIsRefused) {
+  const auto facts = OpTraits<AffineQuantize>::facts({.shape = {4, 4}});
+  ASSERT_TRUE(facts.ok());
+  const Machine gpu{.device = {DeviceKind::cuda, 0}, .capabilities = Capabilities::of(Capability::sm_75)};
+  const auto selection = select_kernel(kernel_list(), *facts, gpu, Options{}, {});
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->kernel, nullptr);
+  int said = 0;
+  for (const Rejection& r : selection->explanation.rejections)
+    said += r.reason == "needs a CPU, this is a CUDA device" ? 1 : 0;
+  EXPECT_EQ(said, 6);
+}
+
+TEST(AffineGranularity, WordsAndCounts) {
+  for (const auto& g :
+       {AffineGranularity::tensor(), AffineGranularity::token(), AffineGranularity::channel(2),
+        AffineGranularity::channel(-1), AffineGranularity::group(64), AffineGranularity::group(32, 0)}) {
+    const auto parsed = parse_affine_granularity(name(g));
+    ASSERT_TRUE(parsed.ok()) << name(g);
+    EXPECT_EQ(*parsed, g);
+  }
+  for (const char* wrong :
+       {"", "row", "channel", "channel:9", "group:0", "group:1:2:3", "token:1", "group:x", "group:"})
+    EXPECT_FALSE(parse_affine_granularity(wrong).ok()) << wrong;
+  const Shape shape{2, 7, 5};
+  EXPECT_EQ(*affine_scale_count(shape, AffineGranularity::tensor()), 1);
+  EXPECT_EQ(*affine_scale_count(shape, AffineGranularity::token()), 14);
+  EXPECT_EQ(*affine_scale_count(shape, AffineGranularity::channel(1)), 7);
+  EXPECT_EQ(*affine_scale_count(shape, AffineGranularity::group(3)), 28);
+  EXPECT_EQ(*affine_scale_count(shape, AffineGranularity::group(3, 1)), 30);
+  EXPECT_FALSE(affine_scale_count(shape, AffineGranularity::channel(3)).ok());
+}
+
+// What PyTorch on a CPU made (tools/golden_torch.py): `reciprocal` is its arithmetic. `division` differs from it in
+// some of these, which are ties on purpose.
+TEST(AffineQuantize, PyTorchsCodes) {
+  std::ifstream file(std::string(TERN_TESTS_DIR) + "/golden/affine.torch_cpu.txt");
+  if (!file) GTEST_SKIP() << "the source tree is not here";
+  std::string torch, version, device, op, format;
+  ASSERT_TRUE(file >> torch >> version >> device);
+  ASSERT_EQ(device, "cpu");
+  int cases = 0, differing = 0;
+  std::int64_t axis = 0, rows = 0, columns = 0, scales = 0;
+  const auto hex = [&](std::vector<std::byte>& to, std::int64_t count) {
+    to.resize(static_cast<std::size_t>(4 * count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::uint32_t bits = 0;
+      file >> std::hex >> bits >> std::dec;
+      store_element(to.data(), i, bits);
+    }
+  };
+  while (file >> op >> format >> axis >> rows >> columns >> scales) {
+    ASSERT_EQ(op, "quantize");
+    AffineInput in;
+    in.problem = {
+        .shape = {rows, columns},
+        .granularity = axis < 0 ? AffineGranularity::tensor() : AffineGranularity::channel(static_cast<int>(axis)),
+        .format = *parse_format(format),
+        .zero_points = true,
+        .math = AffineMath::reciprocal};
+    hex(in.scales, scales);
+    in.zero_points.resize(static_cast<std::size_t>(scales));
+    for (std::int32_t& zp : in.zero_points) file >> zp;
+    hex(in.x, rows * columns);
+    std::vector<std::uint8_t> want;
+    for (std::int64_t i = 0; i < rows * columns; ++i) {
+      int code = 0;
+      file >> code;
+      want.push_back(static_cast<std::uint8_t>(code));
+    }
+    std::vector<std::byte> values;
+    hex(values, rows * columns);
+    ASSERT_TRUE(file) << "case " << cases;
+    auto kernels = all_kernels(in.problem.format);
+    kernels.push_back({"reference", reference(in.problem.format)});
+    for (const NamedKernel& kernel : kernels)
+      EXPECT_EQ(run(kernel.entry, in).bytes, want) << kernel.name << ' ' << cases;
+    in.problem.math = AffineMath::division;
+    const Codes divided = run(reference(in.problem.format), in);
+    for (std::size_t i = 0; i < want.size(); ++i) differing += divided.bytes[i] != want[i] ? 1 : 0;
+    ++cases;
+  }
+  EXPECT_EQ(cases, 6);
+  EXPECT_GT(differing, 0);
+}
+
+// Far below the range PyTorch's vector loop converts to the lowest int32, adds a negative zero point and wraps around
+// to the top (torch 2.15, cpu: quantize_per_tensor(-1e30, 1, -3, qint8) is 127). Here it is the lowest code.
+TEST(AffineQuantize, FarBelowTheRangeIsItsEnd) {
+  AffineInput in = line(std::vector<float>(40, -1e30F), 1.0F, -3);
+  in.problem.math = AffineMath::reciprocal;
+  for (const NamedKernel& kernel : all_kernels(Format::s8))
+    EXPECT_EQ(codes_of(in, run(kernel.entry, in)), std::vector<int>(40, -128)) << kernel.name;
+}
+
+}  // namespace
+}  // namespace tern
