@@ -116,9 +116,17 @@ Result<Decision> decide(const Context& context, const std::string& op, const Pro
     problem.format = p.words.format;
     return decide<AffineQuantize>(context, problem, preference);
   }
+  if (op == "affine_dequantize") {
+    AffineDequantize::Problem problem;
+    problem.shape = {p.shape.rows, p.shape.columns};
+    problem.granularity = affine(p.words.granularity);
+    problem.dtype = p.dtype;
+    problem.format = p.words.format;
+    return decide<AffineDequantize>(context, problem, preference);
+  }
   return Error{Code::invalid_argument,
                fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear, "
-                           "affine_quantize",
+                           "affine_quantize, affine_dequantize",
                            op),
                "explain"};
 }

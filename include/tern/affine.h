@@ -1,4 +1,4 @@
-// Affine quantization with given scales and zero points: q = clamp(rne(x/s) + zp, q_min, q_max).
+// Affine quantization with given scales and zero points: q = clamp(rne(x/s) + zp, q_min, q_max), and back.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,28 @@ struct TERN_API AffineQuantize {
   };
 };
 
+// y = float(code - zp) * s, one rounding, and one more to f16 and bf16.
+struct TERN_API AffineDequantize {
+  struct Problem {
+    Shape shape;
+    AffineGranularity granularity;
+    DType dtype = DType::f32;  // of y
+    Format format = Format::s8;
+    DType scale_dtype = DType::f32;  // f32, or that of y
+    bool zero_points = false;
+    bool even_groups = false;
+  };
+  struct Args {
+    ConstTensorView codes;  // as AffineQuantize writes them
+    ConstTensorView scales;
+    ConstTensorView zero_points;  // each a code of the format
+    TensorView y;                 // of the problem's shape, any strides that do not overlap
+  };
+};
+
 extern template class Plan<AffineQuantize>;
+extern template class Plan<AffineDequantize>;
 using AffineQuantizePlan = Plan<AffineQuantize>;
+using AffineDequantizePlan = Plan<AffineDequantize>;
 
 }  // namespace tern

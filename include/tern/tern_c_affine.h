@@ -59,7 +59,29 @@ typedef struct tern_affine_quantize_args {
   tern_tensor_view codes;  // written: x's shape, its last axis divided by the codes a byte holds; i8 for S8, else u8
 } tern_affine_quantize_args;
 
+// y = float(code - zp) * s
+typedef struct tern_affine_dequantize_problem {
+  size_t struct_size;
+  int32_t rank;
+  int64_t shape[8];
+  tern_affine_granularity granularity;
+  tern_dtype dtype;  // of y
+  tern_format format;
+  tern_dtype scale_dtype;  // f32, or that of y
+  int32_t zero_points;     // 1: given; 0: they are 0
+  int32_t even_groups;     // 1: refuse a last group that is short
+} tern_affine_dequantize_problem;
+
+typedef struct tern_affine_dequantize_args {
+  size_t struct_size;
+  tern_tensor_view codes;
+  tern_tensor_view scales;
+  tern_tensor_view zero_points;
+  tern_tensor_view y;  // written: any strides that do not overlap
+} tern_affine_dequantize_args;
+
 TERN_DECLARE_PLAN(affine_quantize);
+TERN_DECLARE_PLAN(affine_dequantize);
 
 // clang-format off
 #define TERN_AFFINE_QUANTIZE_PROBLEM_INIT \
@@ -67,6 +89,12 @@ TERN_DECLARE_PLAN(affine_quantize);
    TERN_DTYPE_F32, 0, 0, 0, TERN_AFFINE_MATH_DIVISION, TERN_NON_FINITE_REJECT, 0}
 #define TERN_AFFINE_QUANTIZE_ARGS_INIT \
   {sizeof(tern_affine_quantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, \
+   TERN_TENSOR_VIEW_INIT}
+#define TERN_AFFINE_DEQUANTIZE_PROBLEM_INIT \
+  {sizeof(tern_affine_dequantize_problem), 0, {0}, {TERN_AFFINE_TENSOR, -1, 0}, TERN_DTYPE_F32, TERN_FORMAT_S8, \
+   TERN_DTYPE_F32, 0, 0}
+#define TERN_AFFINE_DEQUANTIZE_ARGS_INIT \
+  {sizeof(tern_affine_dequantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, \
    TERN_TENSOR_VIEW_INIT}
 // clang-format on
 

@@ -114,6 +114,8 @@ TERN_C_STRUCT(tern_scale_loss, index, TERN_SCALE_LOSS_INIT);
 TERN_C_STRUCT(tern_i2_s_evidence, scale, TERN_I2_S_EVIDENCE_INIT);
 TERN_C_STRUCT(tern_affine_quantize_problem, even_groups, TERN_AFFINE_QUANTIZE_PROBLEM_INIT);
 TERN_C_STRUCT(tern_affine_quantize_args, codes, TERN_AFFINE_QUANTIZE_ARGS_INIT);
+TERN_C_STRUCT(tern_affine_dequantize_problem, even_groups, TERN_AFFINE_DEQUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_affine_dequantize_args, y, TERN_AFFINE_DEQUANTIZE_ARGS_INIT);
 #undef TERN_C_STRUCT
 
 template <class T>
@@ -225,6 +227,8 @@ struct LinearArgs {
 Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem);
 Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_quantize_problem* problem);
 Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quantize_args* args);
+Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem);
+Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args);
 Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
 // An array that may be NULL where it has nothing.
 template <class T, class Pointer>

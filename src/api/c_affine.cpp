@@ -43,6 +43,31 @@ Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quanti
   return AffineQuantize::Args{.x = x, .scales = scales, .zero_points = zero_points, .codes = codes};
 }
 
+Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem) {
+  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
+  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
+  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
+  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
+  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
+  return AffineDequantize::Problem{.shape = shape,
+                                   .granularity = granularity,
+                                   .dtype = dtype,
+                                   .format = format,
+                                   .scale_dtype = scale_dtype,
+                                   .zero_points = given.zero_points != 0,
+                                   .even_groups = given.even_groups != 0};
+}
+
+Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args) {
+  TERN_ASSIGN(given, read_struct(where, "args", args));
+  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
+  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
+  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
+  TERN_ASSIGN(y, to_view(where, "y", given.y));
+  return AffineDequantize::Args{.codes = codes, .scales = scales, .zero_points = zero_points, .y = y};
+}
+
 }  // namespace tern::c
 
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names

@@ -92,5 +92,46 @@ TEST_F(CAffine, QuantizesWithTheBitsOfCpp) {
                "problem is NULL");
 }
 
+TEST_F(CAffine, DequantizesWithTheBitsOfCpp) {
+  tern_affine_dequantize_problem problem = TERN_AFFINE_DEQUANTIZE_PROBLEM_INIT;
+  problem.rank = 2;
+  problem.shape[0] = kRows;
+  problem.shape[1] = kK;
+  problem.granularity = {TERN_AFFINE_GROUP, -1, 32};
+  problem.format = TERN_FORMAT_S4;
+  problem.zero_points = 1;
+  std::vector<std::uint8_t> codes(kRows * kK / 2);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(37 * i);
+  std::vector<float> y(kRows * kK, -1), expected(kRows * kK, -2);
+  tern_affine_dequantize_args args = TERN_AFFINE_DEQUANTIZE_ARGS_INIT;
+  args.codes = view_of(codes.data(), TERN_DTYPE_U8, {kRows, kK / 2});
+  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kScales});
+  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kScales});
+  args.y = view_of(y.data(), TERN_DTYPE_F32, {kRows, kK});
+  tern_affine_dequantize_plan* made = nullptr;
+  ASSERT_EQ(tern_affine_dequantize_select(context_.get(), &problem, nullptr, &made), TERN_OK)
+      << tern_last_error()->text;
+  const std::unique_ptr<tern_affine_dequantize_plan, Destroy<tern_affine_dequantize_plan_destroy>> plan(made);
+  ASSERT_EQ(tern_affine_dequantize_plan_run(made, stream_, nullptr, 0, &args), TERN_OK) << tern_last_error()->text;
+
+  const auto context = Context::open();
+  const auto cpp = AffineDequantizePlan::select(
+      *context,
+      {.shape = {kRows, kK}, .granularity = AffineGranularity::group(32), .format = Format::s4, .zero_points = true});
+  ASSERT_TRUE(cpp.ok());
+  ASSERT_TRUE(cpp->run(context->stream(), {},
+                       {.codes = {codes.data(), DType::u8, {kRows, kK / 2}},
+                        .scales = {scales_.data(), DType::f32, {kScales}},
+                        .zero_points = {zero_points_.data(), DType::i32, {kScales}},
+                        .y = {expected.data(), DType::f32, {kRows, kK}}})
+                  .ok());
+  EXPECT_EQ(y, expected);
+  scales_[3] = 0;
+  EXPECT_FAILS(tern_affine_dequantize_plan_run(made, stream_, nullptr, 0, &args), TERN_INVALID_SCALE, "scales[3] is 0");
+  args.y.data = nullptr;
+  scales_[3] = 1;
+  EXPECT_FAILS(tern_affine_dequantize_plan_run(made, stream_, nullptr, 0, &args), TERN_INVALID_ARGUMENT, "y is null");
+}
+
 }  // namespace
 }  // namespace tern::c_test

@@ -215,3 +215,4 @@ TERN_DEFINE_PLAN(ternary_dequantize, TernaryDequantize);
 TERN_DEFINE_PLAN(activation_quantize, ActivationQuantize);
 TERN_DEFINE_PLAN(linear, Linear);
 TERN_DEFINE_PLAN(affine_quantize, AffineQuantize);
+TERN_DEFINE_PLAN(affine_dequantize, AffineDequantize);

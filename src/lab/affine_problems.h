@@ -89,4 +89,42 @@ inline AffineInput random_affine(Random& random, DType dtype, Format format) {
   return in;
 }
 
+struct AffineCodes {
+  AffineDequantize::Problem problem;
+  std::vector<std::uint8_t> codes;
+  std::vector<std::byte> scales;
+  std::vector<std::int32_t> zero_points;
+};
+
+inline std::string describe(const AffineDequantize::Problem& p) {
+  return fmt::format("{} {} {} {} scales {}{}", name(p.shape), name(p.dtype), name(p.granularity), name(p.format),
+                     name(p.scale_dtype), p.zero_points ? " zero points" : "");
+}
+
+// Random bytes are codes in every affine format; some scales let products overflow or fall below the smallest normal.
+inline AffineCodes random_codes(Random& random, DType dtype, Format format) {
+  AffineInput from = random_affine(random, dtype, format);
+  AffineCodes in;
+  in.problem = {.shape = from.problem.shape,
+                .granularity = from.problem.granularity,
+                .dtype = dtype,
+                .format = format,
+                .scale_dtype = from.problem.scale_dtype,
+                .zero_points = from.problem.zero_points};
+  in.scales = std::move(from.scales);
+  in.zero_points = std::move(from.zero_points);
+  const auto count = static_cast<std::int64_t>(in.scales.size() / size_of(in.problem.scale_dtype));
+  for (std::int64_t i = 0; i < count; ++i) {
+    double s = read_element(in.scales.data(), in.problem.scale_dtype, i);
+    if (random.below(4) == 0)
+      s *= in.problem.scale_dtype == DType::f16 ? 0x1p-10 : random.below(2) == 0 ? 0x1p120 : 0x1p-120;
+    write_element(in.scales.data(), in.problem.scale_dtype, i, s);
+  }
+  const Shape& shape = in.problem.shape;
+  std::int64_t bytes = row_bytes(format, shape[shape.rank() - 1]);
+  for (int i = 0; i + 1 < shape.rank(); ++i) bytes *= shape[i];
+  for (std::int64_t i = 0; i < bytes; ++i) in.codes.push_back(static_cast<std::uint8_t>(random.below(256)));
+  return in;
+}
+
 }  // namespace tern::lab

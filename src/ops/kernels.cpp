@@ -3,6 +3,7 @@
 
 #include "build_config.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/kernel.h"
 #include "ops/linear/linear.h"

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
@@ -231,5 +232,6 @@ template class Plan<TernaryDequantize>;
 template class Plan<ActivationQuantize>;
 template class Plan<Linear>;
 template class Plan<AffineQuantize>;
+template class Plan<AffineDequantize>;
 
 }  // namespace tern
