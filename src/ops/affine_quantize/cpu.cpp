@@ -21,12 +21,16 @@ int store_of(Format format) {
   }
 }
 
+// Codes of more bytes than this will not be found in the cache, and bypass it: else each of their lines is read first.
+constexpr std::int64_t kStreamBytes = 32 << 20;
+
 // Buffers of one thread, for what the loops cannot read or write in place.
 struct Scratch {
   alignas(64) double x[kChunk];  // of any type
   alignas(64) double wide[kChunk];
   affine::QparamsScratch qparams;
   std::uint8_t codes[kChunk];
+  alignas(64) std::uint8_t packed[kChunk];
 };
 
 class Driver {
@@ -39,7 +43,8 @@ class Driver {
         per_byte_(codes_per_byte(params.problem.format)),
         store_(store_of(params.problem.format)),
         wide_(params.problem.dtype == DType::f64 || params.problem.math == AffineMath::torch_cuda),
-        rule_{params.q.min, params.q.max, params.problem.math == AffineMath::reciprocal} {}
+        rule_{params.q.min, params.q.max, params.problem.math == AffineMath::reciprocal},
+        stream_(lines_.count * lines_.k / per_byte_ >= kStreamBytes) {}
 
   Status run() {
     std::atomic<bool> refused{false};
@@ -48,6 +53,7 @@ class Driver {
       for (affine::Piece piece; !refused.load(std::memory_order_relaxed) && pieces.next(piece);)
         for (std::int64_t at = piece.begin; at < piece.end; at += kChunk)
           if (!chunk(scratch, piece.line, at, std::min(kChunk, piece.end - at))) refused = true;
+      if (stream_) table_.stream_fence();
     });
     if (refused) return affine::non_finite_error("affine_quantize", p_.x);
     return {};
@@ -73,7 +79,14 @@ class Driver {
 
   // Codes of contiguous elements; whether all were finite.
   bool codes(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n, const void* x, DType dtype) const {
-    std::uint8_t* out = p_.codes + line * lines_.code_bytes + at / per_byte_;
+    std::uint8_t* to = p_.codes + line * lines_.code_bytes + at / per_byte_;
+    if (!stream_) return codes_at(scratch, line, at, n, x, dtype, to);
+    const bool finite = codes_at(scratch, line, at, n, x, dtype, scratch.packed);
+    if (finite) table_.stream(scratch.packed, row_bytes(p_.problem.format, n), to);
+    return finite;
+  }
+  bool codes_at(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n, const void* x, DType dtype,
+                std::uint8_t* out) const {
     const std::int64_t first = lines_.scale_of(line);
     if (!wide_ && lines_.run == Lines::Run::one) {
       const auto q = scratch.qparams.narrow(p_.qparams, first, 1);
@@ -149,6 +162,7 @@ class Driver {
   int store_;
   bool wide_;
   Rule rule_;
+  bool stream_;
 };
 
 }  // namespace

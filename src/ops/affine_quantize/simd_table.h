@@ -27,6 +27,9 @@ struct SimdTable {
   // In f64, a scale for each element, or one for all (`step` 0); bytes, of either sign.
   bool (*wide)(const double* x, std::int64_t n, const double* scales, const std::int32_t* zero_points,
                std::int64_t step, const Rule& rule, void* out);
+  // Copies codes that need not stay in the cache; after the last of them, and before anyone else reads, the fence.
+  void (*stream)(const std::uint8_t* from, std::int64_t bytes, std::uint8_t* to);
+  void (*stream_fence)();
 };
 
 }  // namespace tern::affine_quantize

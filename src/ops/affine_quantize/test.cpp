@@ -256,6 +256,44 @@ TEST(AffineQuantize, LongLinesOnSeveralThreads) {
   }
 }
 
+// Copies that bypass the cache, from and to every alignment.
+TEST(AffineQuantize, StreamsToEveryAddress) {
+  for (const NamedKernel& kernel : all_kernels(Format::s8)) {
+    const auto& table = *static_cast<const affine_quantize::SimdTable*>(kernel.entry.table);
+    for (std::int64_t n = 0; n < 200; n += n < 130 ? 1 : 23)
+      for (std::size_t skip = 0; skip <= 64; ++skip) {
+        Guarded<std::uint8_t> from(static_cast<std::size_t>(n)), to(static_cast<std::size_t>(n) + skip);
+        for (std::int64_t i = 0; i < n; ++i) from.data()[i] = static_cast<std::uint8_t>(3 * i + 1);
+        table.stream(from.data(), n, to.data());
+        table.stream_fence();
+        ASSERT_EQ(std::memcmp(to.data(), from.data(), static_cast<std::size_t>(n)), 0) << kernel.name << ' ' << n;
+        for (std::size_t i = 0; i < skip; ++i) ASSERT_EQ(to[static_cast<std::size_t>(n) + i], 0xEE) << kernel.name;
+      }
+  }
+}
+
+// Two rows together bypass the cache, each alone does not.
+TEST(AffineQuantize, CodesThatBypassTheCache) {
+  constexpr std::int64_t kK = 17'000'003;
+  AffineInput both;
+  both.problem = {.shape = {2, kK}, .granularity = AffineGranularity::token(), .dtype = DType::bf16};
+  both.x.resize(4 * kK);
+  for (std::int64_t i = 0; i < 2 * kK; ++i)
+    store_element(both.x.data(), i, static_cast<std::uint16_t>((i * 40'503 & 0x83FF) | 0x3F00));
+  both.scales.resize(8);
+  for (int i = 0; i < 2; ++i) write_element(both.scales.data(), DType::f32, i, 0.01 + 0.003 * i);
+  const auto kernels = test::runnable_kernels("affine_quantize", Format::s8);
+  const Codes whole = run(kernels.front().entry, both, 2);
+  for (std::int64_t row = 0; row < 2; ++row) {
+    AffineInput one = both;
+    one.problem.shape = {1, kK};
+    one.x.assign(both.x.begin() + 2 * kK * row, both.x.begin() + 2 * kK * (row + 1));
+    one.scales.assign(both.scales.begin() + 4 * row, both.scales.begin() + 4 * (row + 1));
+    const Codes alone = run(kernels.front().entry, one);
+    ASSERT_EQ(std::memcmp(whole.bytes.data() + kK * row, alone.bytes.data(), kK), 0);
+  }
+}
+
 // What a caller can get wrong, each by its name.
 TEST(AffineQuantize, RefusesByName) {
   const auto refusal = [](const AffineInput& in) {
