@@ -49,9 +49,7 @@ void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments) {
   command.add_option("--granularity", arguments.granularity, "Who shares a scale: tensor (default), row, group:N")
       ->type_name("NAME");
   command
-      .add_option(
-          "--format", arguments.format,
-          "Packing: i2, s2, i8 or b3; of affine ops s8, u8, s4, u4, s2 or u2; otherwise what the scheme packs to")
+      .add_option("--format", arguments.format, "i2, s2, i8, b3 or what the scheme packs to; affine: s8, u8, s4 ...")
       ->type_name("NAME");
 }
 

@@ -16,6 +16,9 @@ namespace tern::affine {
 constexpr std::int64_t kChunk = 2048;  // elements of one call of the loops: what is copied stays in the first caches
 constexpr std::int64_t kElemsPerPiece = 16 * kChunk;  // begins on a byte in every format
 constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below some microseconds of work another thread does not pay
+// Results of more bytes than this will not be found in the cache, and bypass it: else each of their lines is read
+// first.
+constexpr std::int64_t kStreamBytes = 32 << 20;
 
 struct Piece {
   std::int64_t line = 0, begin = 0, end = 0;

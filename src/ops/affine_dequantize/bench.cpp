@@ -23,6 +23,7 @@ Result<OpCase> bench_affine_dequantize(const BenchRequest& request, const Contex
   op_case.problem = copies->problem();
   op_case.bytes = copies->bytes();
   op_case.limit = Limit::non_temporal_write;
+  op_case.notes.emplace_back("codes and scales are read beside what the limit writes, so the share can be above 100 %");
   if (!copies->note().empty()) op_case.notes.push_back(copies->note());
   op_case.ready = [copies, problem, args](const Context& on, const Preference& preference) {
     return plan_subject<AffineDequantize>(on, problem, preference, args, copies);

@@ -1,5 +1,6 @@
 // Drives the loops of an instruction set over the lines of a tensor: threads, strides, types of scales, packed codes.
 #include <algorithm>
+#include <cstring>
 
 #include "ops/affine/pieces.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
@@ -30,7 +31,8 @@ class Driver {
         load_(is_unsigned(params.problem.format) ? kU8 : kS8),
         target_(dtype_ == DType::f16    ? kF16
                 : dtype_ == DType::bf16 ? kBf16
-                                        : kF32) {}
+                                        : kF32),
+        stream_(lines_.count * lines_.k * static_cast<std::int64_t>(size_of(dtype_)) >= affine::kStreamBytes) {}
 
   Status run() {
     affine::each_piece(lines_, exec_.threads, [&](auto& pieces) {
@@ -38,6 +40,7 @@ class Driver {
       for (affine::Piece piece; pieces.next(piece);)
         for (std::int64_t at = piece.begin; at < piece.end; at += kChunk)
           chunk(scratch, piece.line, at, std::min(kChunk, piece.end - at));
+      if (stream_) table_.stream_fence();
     });
     return {};
   }
@@ -57,15 +60,19 @@ class Driver {
     void* y = static_cast<std::byte*>(p_.y.data) +
               (lines_.offset_of(line) + at * lines_.last_stride) * static_cast<std::int64_t>(size_of(dtype_));
     const std::int64_t first = lines_.scale_of(line);
-    if (dtype_ == DType::f64) {
+    const bool dense = lines_.last_stride == 1;
+    if (dtype_ == DType::f64)
       wide(scratch, first, at, n, codes);
-      affine::scatter(scratch.y, dtype_, lines_.last_stride, n, y);
-    } else if (lines_.last_stride != 1) {
+    else if (dense && !stream_)
+      return narrow(scratch, first, at, n, codes, y);
+    else
       narrow(scratch, first, at, n, codes, scratch.y);
-      affine::scatter(scratch.y, dtype_, lines_.last_stride, n, y);
-    } else {
-      narrow(scratch, first, at, n, codes, y);
-    }
+    if (!dense) return affine::scatter(scratch.y, dtype_, lines_.last_stride, n, y);
+    const std::int64_t bytes = n * static_cast<std::int64_t>(size_of(dtype_));
+    if (stream_)
+      table_.stream(scratch.y, bytes, y);
+    else
+      std::memcpy(y, scratch.y, static_cast<std::size_t>(bytes));
   }
 
   void narrow(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const std::uint8_t* codes,
@@ -110,6 +117,7 @@ class Driver {
   DType dtype_;
   std::int64_t per_byte_;
   int load_, target_;
+  bool stream_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/affine/stream.h"
 #include "ops/affine_dequantize/simd_table.h"
 #include "simd/half.h"
 
@@ -138,6 +139,8 @@ struct Loops {
   static constexpr SimdTable table() {
     SimdTable t{};
     t.unpack = unpack;
+    t.stream = affine::Streaming<S>::copy;
+    t.stream_fence = S::stream_fence;
     add<kF32>(t);
     add<kF16>(t);
     add<kBf16>(t);

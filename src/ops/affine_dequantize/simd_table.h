@@ -21,6 +21,9 @@ struct SimdTable {
   // In f64, a scale for each element, or one for all (`step` 0).
   void (*wide[kLoads])(const void* codes, std::int64_t n, const double* scales, const std::int32_t* zero_points,
                        std::int64_t step, double* y);
+  // Copies values that need not stay in the cache; after the last of them, and before anyone else reads, the fence.
+  void (*stream)(const void* from, std::int64_t bytes, void* to);
+  void (*stream_fence)();
 };
 
 }  // namespace tern::affine_dequantize

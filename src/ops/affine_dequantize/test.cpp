@@ -148,6 +148,22 @@ TEST(AffineDequantize, LongLinesOnSeveralThreads) {
   }
 }
 
+// Values that bypass the cache, in rows that begin anywhere.
+TEST(AffineDequantize, LargeOutputs) {
+  for (const DType dtype : kDTypes) {
+    AffineCodes in;
+    const auto k = static_cast<std::int64_t>((34U << 20) / 3 / size_of(dtype)) | 1;
+    in.problem = {.shape = {3, k}, .granularity = AffineGranularity::token(), .dtype = dtype};
+    in.codes.resize(static_cast<std::size_t>(3 * k));
+    for (std::size_t i = 0; i < in.codes.size(); ++i) in.codes[i] = static_cast<std::uint8_t>(i * i >> 7);
+    in.scales.resize(12);
+    for (int i = 0; i < 3; ++i) write_element(in.scales.data(), DType::f32, i, 0.01 + 0.003 * i);
+    const Values want = run(reference(Format::s8), in);
+    for (const NamedKernel& kernel : test::runnable_kernels("affine_dequantize", Format::s8))
+      ASSERT_TRUE(run(kernel.entry, in, 2).bytes == want.bytes) << kernel.name << ' ' << name(dtype);
+  }
+}
+
 TEST(AffineDequantize, RefusesByName) {
   AffineCodes in;
   in.problem = {.shape = {2, 4}, .zero_points = true};

@@ -21,9 +21,6 @@ int store_of(Format format) {
   }
 }
 
-// Codes of more bytes than this will not be found in the cache, and bypass it: else each of their lines is read first.
-constexpr std::int64_t kStreamBytes = 32 << 20;
-
 // Buffers of one thread, for what the loops cannot read or write in place.
 struct Scratch {
   alignas(64) double x[kChunk];  // of any type
@@ -44,7 +41,7 @@ class Driver {
         store_(store_of(params.problem.format)),
         wide_(params.problem.dtype == DType::f64 || params.problem.math == AffineMath::torch_cuda),
         rule_{params.q.min, params.q.max, params.problem.math == AffineMath::reciprocal},
-        stream_(lines_.count * lines_.k / per_byte_ >= kStreamBytes) {}
+        stream_(lines_.count * lines_.k / per_byte_ >= affine::kStreamBytes) {}
 
   Status run() {
     std::atomic<bool> refused{false};

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/affine/stream.h"
 #include "ops/affine_quantize/simd_table.h"
 #include "simd/half.h"
 
@@ -224,24 +225,13 @@ struct Loops {
     return top < kWideInfinity;
   }
 
-  static void stream(const std::uint8_t* from, std::int64_t bytes, std::uint8_t* to) {
-    constexpr std::size_t kBytes = S::kF * sizeof(float);
-    const auto n = static_cast<std::size_t>(bytes);
-    std::size_t at = (kBytes - reinterpret_cast<std::uintptr_t>(to) % kBytes) % kBytes;
-    if (at > n) at = n;
-    __builtin_memcpy(to, from, at);
-    for (; at + kBytes <= n; at += kBytes)
-      S::stream(reinterpret_cast<float*>(to + at), S::load(reinterpret_cast<const float*>(from + at)));
-    __builtin_memcpy(to + at, from + at, n - at);
-  }
-
   static constexpr SimdTable table() {
     SimdTable t{};
     add<kF32>(t);
     add<kF16>(t);
     add<kBf16>(t);
     t.wide = wide;
-    t.stream = stream;
+    t.stream = affine::Streaming<S>::copy;
     t.stream_fence = S::stream_fence;
     return t;
   }

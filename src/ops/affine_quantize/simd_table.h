@@ -28,7 +28,7 @@ struct SimdTable {
   bool (*wide)(const double* x, std::int64_t n, const double* scales, const std::int32_t* zero_points,
                std::int64_t step, const Rule& rule, void* out);
   // Copies codes that need not stay in the cache; after the last of them, and before anyone else reads, the fence.
-  void (*stream)(const std::uint8_t* from, std::int64_t bytes, std::uint8_t* to);
+  void (*stream)(const void* from, std::int64_t bytes, void* to);
   void (*stream_fence)();
 };
 
