@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/affine.torch_cpu.txt: what PyTorch on a CPU makes of small tensors, many of them at and beside
-ties, where x/s and x * (1/s) round apart. Floats are the hexadecimal digits of their f32.
+"""Writes tests/golden/affine.torch_<device>.txt: what PyTorch makes of small tensors, many of them at and beside ties,
+where x/s and x * (1/s) round apart; and x/s by NumPy, held against f64. Floats are the hexadecimal digits of their f32.
 
-usage: golden_torch.py FOLDER    (needs numpy and torch)
+usage: golden_torch.py FOLDER [cpu|cuda]    (needs numpy and torch)
 """
 import pathlib
 import sys
@@ -32,7 +32,16 @@ def decimal(a):
     return " ".join(str(int(v)) for v in np.asarray(a).ravel())
 
 
-def quantized(rng, name, dtype, low, high, axis):
+def divided(x, s, zeros, low, high):
+    """Codes by one division in f32. Where f64 rounds it to another integer, the quotient must be beside a tie."""
+    quotient, exact = x / s, x.astype(np.float64) / s.astype(np.float64)
+    assert quotient.dtype == np.float32
+    apart = np.rint(quotient) != np.rint(exact)
+    assert np.all(np.abs(np.abs(exact - np.trunc(exact)) - 0.5)[apart] <= np.spacing(np.abs(quotient[apart])))
+    return np.clip(np.rint(quotient).astype(np.int64) + zeros, low, high)
+
+
+def quantized(rng, device, name, dtype, low, high, axis):
     """One case of quantize_per_tensor or quantize_per_channel, and of its dequantize."""
     count = 1 if axis is None else (ROWS, COLUMNS)[axis]
     scales = (rng.integers(1, 1000, count) / 1000).astype(np.float32)
@@ -41,23 +50,26 @@ def quantized(rng, name, dtype, low, high, axis):
     zeros = zero_points.reshape(shape)
     s = scales.reshape(shape)
     x = values(rng, s, low, high) - (zeros * s).astype(np.float32)
+    on_device = torch.from_numpy(x).to(device)
     if axis is None:
-        q = torch.quantize_per_tensor(torch.from_numpy(x), float(scales[0]), int(zero_points[0]), dtype)
+        q = torch.quantize_per_tensor(on_device, float(scales[0]), int(zero_points[0]), dtype)
     else:
-        q = torch.quantize_per_channel(torch.from_numpy(x), torch.from_numpy(scales), torch.from_numpy(zero_points),
-                                       axis, dtype)
+        q = torch.quantize_per_channel(on_device, torch.from_numpy(scales).to(device),
+                                       torch.from_numpy(zero_points).to(device), axis, dtype)
     return [f"quantize {name} {-1 if axis is None else axis} {ROWS} {COLUMNS} {count}", hexadecimal(scales),
-            decimal(zero_points), hexadecimal(x), decimal(q.int_repr().numpy()), hexadecimal(q.dequantize().numpy())]
+            decimal(zero_points), hexadecimal(x), decimal(q.int_repr().cpu().numpy()),
+            hexadecimal(q.dequantize().cpu().numpy()), decimal(divided(x, s, zeros, low, high))]
 
 
 def main():
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(8)
-    lines = [f"torch {torch.__version__} cpu"]
+    device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+    lines = [f"torch {torch.__version__} {device}"]
     for name, dtype, low, high in (("s8", torch.qint8, -128, 127), ("u8", torch.quint8, 0, 255)):
         for axis in (None, 0, 1):
-            lines += quantized(rng, name, dtype, low, high, axis)
-    (pathlib.Path(sys.argv[1]) / "affine.torch_cpu.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            lines += quantized(rng, device, name, dtype, low, high, axis)
+    (pathlib.Path(sys.argv[1]) / f"affine.torch_{device}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

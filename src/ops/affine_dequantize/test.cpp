@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 
 #include "lab/affine_problems.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_dequantize/generic.h"
 #include "simd/emulated.h"
+#include "tests/support/affine_golden.h"
 #include "tests/support/quantize_runner.h"
 
 namespace tern {
@@ -185,46 +186,18 @@ TEST(AffineDequantize, RefusesByName) {
 
 // What PyTorch on a CPU made of its codes (tools/golden_torch.py).
 TEST(AffineDequantize, PyTorchsValues) {
-  std::ifstream file(std::string(TERN_TESTS_DIR) + "/golden/affine.torch_cpu.txt");
-  if (!file) GTEST_SKIP() << "the source tree is not here";
-  std::string torch, version, device, op, format;
-  ASSERT_TRUE(file >> torch >> version >> device);
-  int cases = 0;
-  std::int64_t axis = 0, rows = 0, columns = 0, scales = 0;
-  const auto hex = [&](std::vector<std::byte>& to, std::int64_t count) {
-    to.resize(static_cast<std::size_t>(4 * count));
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::uint32_t bits = 0;
-      file >> std::hex >> bits >> std::dec;
-      store_element(to.data(), i, bits);
-    }
-  };
-  while (file >> op >> format >> axis >> rows >> columns >> scales) {
-    AffineCodes in;
+  if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
+  const auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cpu");
+  ASSERT_EQ(cases.size(), 6U);
+  for (const test::AffineGolden& golden : cases) {
+    AffineCodes in{.problem = {}, .codes = golden.codes, .scales = golden.scales, .zero_points = golden.zero_points};
     in.problem = {
-        .shape = {rows, columns},
-        .granularity = axis < 0 ? AffineGranularity::tensor() : AffineGranularity::channel(static_cast<int>(axis)),
-        .format = *parse_format(format),
-        .zero_points = true};
-    hex(in.scales, scales);
-    in.zero_points.resize(static_cast<std::size_t>(scales));
-    for (std::int32_t& zp : in.zero_points) file >> zp;
-    std::vector<std::byte> x, want;
-    hex(x, rows * columns);
-    for (std::int64_t i = 0; i < rows * columns; ++i) {
-      int code = 0;
-      file >> code;
-      in.codes.push_back(static_cast<std::uint8_t>(code));
-    }
-    hex(want, rows * columns);
-    ASSERT_TRUE(file) << "case " << cases;
-    auto kernels = all_kernels(in.problem.format);
-    kernels.push_back({"reference", reference(in.problem.format)});
+        .shape = golden.shape, .granularity = golden.granularity, .format = golden.format, .zero_points = true};
+    auto kernels = all_kernels(golden.format);
+    kernels.push_back({"reference", reference(golden.format)});
     for (const NamedKernel& kernel : kernels)
-      EXPECT_TRUE(run(kernel.entry, in).bytes == want) << kernel.name << ' ' << cases;
-    ++cases;
+      EXPECT_TRUE(run(kernel.entry, in).bytes == golden.values) << kernel.name << ' ' << lab::describe(in.problem);
   }
-  EXPECT_EQ(cases, 6);
 }
 
 }  // namespace

@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <limits>
 
 #include "lab/affine_problems.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/affine_quantize/generic.h"
 #include "simd/emulated.h"
+#include "tests/support/affine_golden.h"
 #include "tests/support/quantize_runner.h"
 
 namespace tern {
@@ -399,56 +400,28 @@ TEST(AffineGranularity, WordsAndCounts) {
   EXPECT_FALSE(affine_scale_count(shape, AffineGranularity::channel(3)).ok());
 }
 
-// What PyTorch on a CPU made (tools/golden_torch.py): `reciprocal` is its arithmetic. `division` differs from it in
-// some of these, which are ties on purpose.
-TEST(AffineQuantize, PyTorchsCodes) {
-  std::ifstream file(std::string(TERN_TESTS_DIR) + "/golden/affine.torch_cpu.txt");
-  if (!file) GTEST_SKIP() << "the source tree is not here";
-  std::string torch, version, device, op, format;
-  ASSERT_TRUE(file >> torch >> version >> device);
-  ASSERT_EQ(device, "cpu");
-  int cases = 0, differing = 0;
-  std::int64_t axis = 0, rows = 0, columns = 0, scales = 0;
-  const auto hex = [&](std::vector<std::byte>& to, std::int64_t count) {
-    to.resize(static_cast<std::size_t>(4 * count));
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::uint32_t bits = 0;
-      file >> std::hex >> bits >> std::dec;
-      store_element(to.data(), i, bits);
-    }
-  };
-  while (file >> op >> format >> axis >> rows >> columns >> scales) {
-    ASSERT_EQ(op, "quantize");
-    AffineInput in;
+// What PyTorch on a CPU made (tools/golden_torch.py): `reciprocal` is its arithmetic. NumPy's codes by one division are
+// those of `division`, and differ from PyTorch's in some of these, which are ties on purpose.
+TEST(AffineQuantize, PyTorchsAndNumPysCodes) {
+  if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
+  const auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cpu");
+  ASSERT_EQ(cases.size(), 6U);
+  int differing = 0;
+  for (const test::AffineGolden& golden : cases) {
+    AffineInput in{.problem = {}, .x = golden.x, .scales = golden.scales, .zero_points = golden.zero_points};
     in.problem = {
-        .shape = {rows, columns},
-        .granularity = axis < 0 ? AffineGranularity::tensor() : AffineGranularity::channel(static_cast<int>(axis)),
-        .format = *parse_format(format),
-        .zero_points = true,
-        .math = AffineMath::reciprocal};
-    hex(in.scales, scales);
-    in.zero_points.resize(static_cast<std::size_t>(scales));
-    for (std::int32_t& zp : in.zero_points) file >> zp;
-    hex(in.x, rows * columns);
-    std::vector<std::uint8_t> want;
-    for (std::int64_t i = 0; i < rows * columns; ++i) {
-      int code = 0;
-      file >> code;
-      want.push_back(static_cast<std::uint8_t>(code));
+        .shape = golden.shape, .granularity = golden.granularity, .format = golden.format, .zero_points = true};
+    ASSERT_EQ(golden.divided.size(), golden.codes.size());
+    for (std::size_t i = 0; i < golden.codes.size(); ++i) differing += golden.codes[i] != golden.divided[i] ? 1 : 0;
+    auto kernels = all_kernels(golden.format);
+    kernels.push_back({"reference", reference(golden.format)});
+    for (const NamedKernel& kernel : kernels) {
+      in.problem.math = AffineMath::reciprocal;
+      EXPECT_EQ(run(kernel.entry, in).bytes, golden.codes) << kernel.name << ' ' << lab::describe(in.problem);
+      in.problem.math = AffineMath::division;
+      EXPECT_EQ(run(kernel.entry, in).bytes, golden.divided) << kernel.name << ' ' << lab::describe(in.problem);
     }
-    std::vector<std::byte> values;
-    hex(values, rows * columns);
-    ASSERT_TRUE(file) << "case " << cases;
-    auto kernels = all_kernels(in.problem.format);
-    kernels.push_back({"reference", reference(in.problem.format)});
-    for (const NamedKernel& kernel : kernels)
-      EXPECT_EQ(run(kernel.entry, in).bytes, want) << kernel.name << ' ' << cases;
-    in.problem.math = AffineMath::division;
-    const Codes divided = run(reference(in.problem.format), in);
-    for (std::size_t i = 0; i < want.size(); ++i) differing += divided.bytes[i] != want[i] ? 1 : 0;
-    ++cases;
   }
-  EXPECT_EQ(cases, 6);
   EXPECT_GT(differing, 0);
 }
 
