@@ -43,11 +43,16 @@ struct Codes {
 Codes run(const KernelEntry& entry, const AffineInput& in, int threads = 1, std::int64_t gap = 0,
           const Shape* strides = nullptr) {
   const Problem& p = in.problem;
+  Codes out;
+  if (auto facts = OpTraits<AffineQuantize>::facts(p); !facts.ok()) {
+    out.status = std::move(facts).error();
+    return out;
+  }
   const std::int64_t rows = affine::rows_of(p.shape), bytes = row_bytes(p.format, affine::last_of(p.shape));
   Guarded<std::byte> x(in.x.size()), scales(in.scales.size());
   Guarded<std::int32_t> zero_points(in.zero_points.size());
-  std::memcpy(x.data(), in.x.data(), in.x.size());
-  std::memcpy(scales.data(), in.scales.data(), in.scales.size());
+  std::copy(in.x.begin(), in.x.end(), x.data());
+  std::copy(in.scales.begin(), in.scales.end(), scales.data());
   std::copy(in.zero_points.begin(), in.zero_points.end(), zero_points.data());
   Guarded<std::uint8_t> codes(static_cast<std::size_t>(rows * (bytes + gap) - (rows > 0 ? gap : 0)));
   const auto count = static_cast<std::int64_t>(in.scales.size() / size_of(p.scale_dtype));
@@ -56,11 +61,6 @@ Codes run(const KernelEntry& entry, const AffineInput& in, int threads = 1, std:
       .scales = {scales.data(), p.scale_dtype, {count}},
       .zero_points = {zero_points.data(), DType::i32, {static_cast<std::int64_t>(in.zero_points.size())}},
       .codes = {codes.data(), code_dtype(p.format), {rows, bytes}, {bytes + gap, 1}, {}}};
-  Codes out;
-  if (auto facts = OpTraits<AffineQuantize>::facts(p); !facts.ok()) {
-    out.status = std::move(facts).error();
-    return out;
-  }
   auto params = OpTraits<AffineQuantize>::bind(p, args);
   if (!params.ok()) {
     out.status = std::move(params).error();
@@ -255,6 +255,39 @@ TEST(AffineQuantize, LongLinesOnSeveralThreads) {
       for (const int threads : {1, 2, 5})
         ASSERT_TRUE(run(kernel.entry, in, threads).bytes == want.bytes) << kernel.name;
   }
+}
+
+// Everything begins one byte behind where it would lie aligned.
+TEST(AffineQuantize, AnyAlignment) {
+  Random random(6);
+  for (const Format format : kFormats)
+    for (const DType dtype : kDTypes)
+      for (int repetition = 0; repetition < 8; ++repetition) {
+        const AffineInput in = lab::random_affine(random, dtype, format);
+        const Problem& p = in.problem;
+        const Codes want = run(reference(format), in);
+        const auto shifted = [](const void* from, std::size_t bytes) {
+          std::vector<std::byte> to(bytes + 1);
+          if (bytes > 0) std::memcpy(to.data() + 1, from, bytes);
+          return to;
+        };
+        const auto x = shifted(in.x.data(), in.x.size()), scales = shifted(in.scales.data(), in.scales.size());
+        const auto zero_points = shifted(in.zero_points.data(), 4 * in.zero_points.size());
+        const auto count = static_cast<std::int64_t>(in.scales.size() / size_of(p.scale_dtype));
+        const std::int64_t rows = affine::rows_of(p.shape), bytes = row_bytes(format, affine::last_of(p.shape));
+        for (const NamedKernel& kernel : all_kernels(format)) {
+          std::vector<std::uint8_t> codes(want.bytes.size() + 1);
+          const auto params = OpTraits<AffineQuantize>::bind(
+              p, {.x = {x.data() + 1, dtype, p.shape},
+                  .scales = {scales.data() + 1, p.scale_dtype, {count}},
+                  .zero_points = {zero_points.data() + 1, DType::i32, {p.zero_points ? count : 0}},
+                  .codes = {codes.data() + 1, code_dtype(format), {rows, bytes}}});
+          ASSERT_TRUE(params.ok()) << params.error().str();
+          ASSERT_TRUE(test::run_entry(kernel.entry, p, *params, 1).ok());
+          ASSERT_TRUE(std::equal(want.bytes.begin(), want.bytes.end(), codes.begin() + 1))
+              << kernel.name << ' ' << lab::describe(p);
+        }
+      }
 }
 
 // Copies that bypass the cache, from and to every alignment.
