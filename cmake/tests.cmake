@@ -59,7 +59,7 @@ if(TARGET test_cli AND TARGET tern_cli)
   add_dependencies(test_cli tern_cli tern_cli_differing)
 endif()
 # These read the golden files and corpora of the source tree.
-foreach(name test_io test_golden test_end_to_end)
+foreach(name test_io test_golden test_end_to_end test_affine_quantize test_affine_dequantize)
   if(TARGET ${name})
     target_compile_definitions(${name} PRIVATE TERN_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
   endif()

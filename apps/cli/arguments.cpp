@@ -48,7 +48,8 @@ void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments) {
   command.add_option("--scheme", arguments.scheme, "absmean (default), absmax, mse or int2")->type_name("NAME");
   command.add_option("--granularity", arguments.granularity, "Who shares a scale: tensor (default), row, group:N")
       ->type_name("NAME");
-  command.add_option("--format", arguments.format, "Packing: i2, s2, i8 or b3; otherwise what the scheme packs to")
+  command
+      .add_option("--format", arguments.format, "i2, s2, i8, b3 or what the scheme packs to; affine: s8, u8, s4 ...")
       ->type_name("NAME");
 }
 

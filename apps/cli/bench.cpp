@@ -71,7 +71,7 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   if (!words.ok()) return words.error();
   request.scheme = words->scheme;
   request.granularity = words->granularity;
-  request.format = words->format;
+  if (!arguments.scheme.format.empty()) request.format = words->format;
   if (!arguments.dtype.empty()) {
     const Result<DType> dtype = parse_dtype(arguments.dtype);
     if (!dtype.ok()) return dtype.error();
@@ -274,6 +274,7 @@ void add_bench(CLI::App& app, Session& session) {
                           "tern bench ternary_quantize --scheme absmax --granularity group:128 --threads 1,2",
                           "tern bench ternary_quantize --shape 1x4096 --warm --threads 1",
                           "tern bench ternary_quantize --dtype bf16 --granularity row --threads 1",
+                          "tern bench affine_quantize --granularity group:128 --format s4 --threads 2",
                           "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
                           "tern bench linear --model bitnet-2b --threads 1,2",
                           "tern bench linear --model bitnet-2b --device cuda:0 --dtype bf16 --y bf16 --baselines",

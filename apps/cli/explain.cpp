@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include "json.h"
 #include "table.h"
+#include "tern/affine.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
 #include "units.h"
@@ -56,6 +57,17 @@ Result<Decision> decide(const Context& context, const typename Op::Problem& prob
   return decision;
 }
 
+// Affine ops have channels and tokens; of a matrix, a row is either.
+bool is_affine(const std::string& op) { return op.starts_with("affine_"); }
+AffineGranularity affine(const Granularity& granularity) {
+  switch (granularity.kind) {
+    case Granularity::Kind::tensor: break;
+    case Granularity::Kind::row: return AffineGranularity::token();
+    case Granularity::Kind::group: return AffineGranularity::group(granularity.group_size);
+  }
+  return AffineGranularity::tensor();
+}
+
 Result<Decision> decide(const Context& context, const std::string& op, const Problem& p, const Preference& preference) {
   if (op == "ternary_quantize") {
     TernaryQuantize::Problem problem;
@@ -96,8 +108,26 @@ Result<Decision> decide(const Context& context, const std::string& op, const Pro
     problem.matrices[0].granularity = p.words.granularity;
     return decide<Linear>(context, problem, preference);
   }
+  if (op == "affine_quantize") {
+    AffineQuantize::Problem problem;
+    problem.shape = {p.shape.rows, p.shape.columns};
+    problem.granularity = affine(p.words.granularity);
+    problem.dtype = p.dtype;
+    problem.format = p.words.format;
+    return decide<AffineQuantize>(context, problem, preference);
+  }
+  if (op == "affine_dequantize") {
+    AffineDequantize::Problem problem;
+    problem.shape = {p.shape.rows, p.shape.columns};
+    problem.granularity = affine(p.words.granularity);
+    problem.dtype = p.dtype;
+    problem.format = p.words.format;
+    return decide<AffineDequantize>(context, problem, preference);
+  }
   return Error{Code::invalid_argument,
-               fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear", op),
+               fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear, "
+                           "affine_quantize, affine_dequantize",
+                           op),
                "explain"};
 }
 
@@ -105,7 +135,7 @@ Json problem_json(const std::string& op, const Problem& p) {
   Json json = {{"rows", p.shape.rows},
                {"cols", p.shape.columns},
                {"dtype", name(p.dtype)},
-               {"scheme", name(p.words.scheme)},
+               {"scheme", is_affine(op) ? "affine" : name(p.words.scheme)},
                {"granularity", name(p.words.granularity)},
                {"format", name(p.words.format)}};
   if (has_tokens(op)) json["m"] = p.m ? Json(*p.m) : Json(nullptr);
@@ -163,8 +193,8 @@ void print_as_json(const Context& context, const std::string& op, const Problem&
 void print_as_text(const Context& context, const std::string& op, const Problem& p, const Decision& decision) {
   const Explanation& e = decision.explanation;
   fmt::print("{} of {} x {} {}, {} by {}, {}, on {} with {}\n\n", op, p.shape.rows, p.shape.columns, name(p.dtype),
-             name(p.words.scheme), name(p.words.granularity), name(p.words.format), name(context.device().id),
-             counted(context.threads(), "thread"));
+             is_affine(op) ? "affine" : name(p.words.scheme), name(p.words.granularity), name(p.words.format),
+             name(context.device().id), counted(context.threads(), "thread"));
   Table facts({}, 2);
   facts.add({"chosen", e.chosen.empty() ? "none: every kernel refused" : e.chosen});
   if (decision.id) {
@@ -188,8 +218,9 @@ void print_as_text(const Context& context, const std::string& op, const Problem&
 Result<int> run(const ExplainArguments& arguments) {
   const Result<RowsAndColumns> shape = parse_rows_and_columns(arguments.shape);
   if (!shape.ok()) return shape.error();
-  const Result<SchemeWords> words = parse(arguments.scheme);
+  Result<SchemeWords> words = parse(arguments.scheme);
   if (!words.ok()) return words.error();
+  if (is_affine(arguments.op) && arguments.scheme.format.empty()) words->format = Format::s8;
   const Result<DType> dtype = parse_dtype(arguments.dtype);
   if (!dtype.ok()) return dtype.error();
   const Result<Context> context = open_context(arguments.threads, arguments.device);
@@ -241,7 +272,8 @@ void add_explain(CLI::App& app, Session& session) {
                           "tern explain ternary_quantize --shape 4096x11008 --scheme absmax --granularity group:128",
                           "tern explain ternary_dequantize --shape 4096x4096 --format i8 --json",
                           "tern explain ternary_quantize --shape 4096x4096 --dtype bf16",
-                          "tern explain linear --shape 2560x6912 --m 32 --dtype i8"});
+                          "tern explain linear --shape 2560x6912 --m 32 --dtype i8",
+                          "tern explain affine_quantize --shape 4096x4096 --granularity group:128 --format s4"});
   on_run(*command, session, std::move(arguments), &run);
 }
 

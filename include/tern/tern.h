@@ -1,6 +1,7 @@
 // The whole public API.
 #pragma once
 
+#include "tern/affine.h"
 #include "tern/checkpoint.h"
 #include "tern/context.h"
 #include "tern/device.h"

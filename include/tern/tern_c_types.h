@@ -55,7 +55,12 @@ typedef enum tern_format TERN_ENUM_TYPE {
   TERN_FORMAT_I2 = 0,
   TERN_FORMAT_S2 = 1,
   TERN_FORMAT_I8 = 2,
-  TERN_FORMAT_B3 = 3
+  TERN_FORMAT_B3 = 3,
+  TERN_FORMAT_S8 = 4,  // of affine quantization, as the following, and S2
+  TERN_FORMAT_U8 = 5,
+  TERN_FORMAT_S4 = 6,
+  TERN_FORMAT_U4 = 7,
+  TERN_FORMAT_U2 = 8
 } tern_format;
 
 typedef enum tern_non_finite TERN_ENUM_TYPE {

@@ -27,6 +27,12 @@ enum class Format : std::uint8_t {
   s2,  // -2..1, four a byte, two's complement
   i8,  // one code a byte
   b3,  // trits, five a byte, a number in base 3
+  // Of affine quantization, which also packs to s2:
+  s8,  // -128..127, one a byte
+  u8,  // 0..255, one a byte
+  s4,  // -8..7, two a byte, two's complement
+  u4,  // 0..15, two a byte
+  u2,  // 0..3, four a byte
 };
 
 // What to do with NaN and infinities in the input.

@@ -68,12 +68,13 @@ Result<Enum> to_enum(const char* where, const char* field, CEnum value, Enum las
 
 inline constexpr DType kLastDType = DType::i32;
 inline constexpr Scheme kLastScheme = Scheme::int2;
-inline constexpr Format kLastFormat = Format::b3;
+inline constexpr Format kLastFormat = Format::u2;
 inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
 inline constexpr Activation kLastActivation = Activation::squared_relu;
 inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;
 inline constexpr Layout kLastLayout = Layout::tq2_0;
 inline constexpr Precision kLastPrecision = Precision::bf16;
+inline constexpr AffineMath kLastAffineMath = AffineMath::torch_cuda;
 inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 
 // Structs that grow. `first_bytes` are those of the first version, which every caller has; `defaults` is what fields
@@ -111,6 +112,10 @@ TERN_C_STRUCT(tern_layout_spec, block_rows, TERN_LAYOUT_SPEC_INIT);
 TERN_C_STRUCT(tern_layout_size, scale_count, TERN_LAYOUT_SIZE_INIT);
 TERN_C_STRUCT(tern_scale_loss, index, TERN_SCALE_LOSS_INIT);
 TERN_C_STRUCT(tern_i2_s_evidence, scale, TERN_I2_S_EVIDENCE_INIT);
+TERN_C_STRUCT(tern_affine_quantize_problem, even_groups, TERN_AFFINE_QUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_affine_quantize_args, codes, TERN_AFFINE_QUANTIZE_ARGS_INIT);
+TERN_C_STRUCT(tern_affine_dequantize_problem, even_groups, TERN_AFFINE_DEQUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_affine_dequantize_args, y, TERN_AFFINE_DEQUANTIZE_ARGS_INIT);
 #undef TERN_C_STRUCT
 
 template <class T>
@@ -220,6 +225,10 @@ struct LinearArgs {
   operator Linear::Args() const { return {.x = x, .x_scales = x_scales, .outputs = std::span(outputs).first(count)}; }
 };
 Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem);
+Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_quantize_problem* problem);
+Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quantize_args* args);
+Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem);
+Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args);
 Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
 // An array that may be NULL where it has nothing.
 template <class T, class Pointer>

@@ -37,7 +37,7 @@ struct PlanHandle {
   tern_plan_info info;
 };
 
-// Those of linear are in c_linear.cpp, and are found beside those below.
+// Those of linear and the affine ops are in files of their own, and are found beside those below.
 using c::to_args;
 using c::to_problem;
 
@@ -214,3 +214,5 @@ TERN_DEFINE_PLAN(ternary_quantize, TernaryQuantize);
 TERN_DEFINE_PLAN(ternary_dequantize, TernaryDequantize);
 TERN_DEFINE_PLAN(activation_quantize, ActivationQuantize);
 TERN_DEFINE_PLAN(linear, Linear);
+TERN_DEFINE_PLAN(affine_quantize, AffineQuantize);
+TERN_DEFINE_PLAN(affine_dequantize, AffineDequantize);

@@ -2,7 +2,6 @@
 #include "tern/types.h"
 
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "base/errors.h"
@@ -20,17 +19,16 @@ constexpr WordTable<DType, 7> kDTypes = {{{DType::f32, "f32"},
                                           {DType::i32, "i32"}}};
 constexpr WordTable<Scheme, 4> kSchemes = {
     {{Scheme::absmean, "absmean"}, {Scheme::absmax, "absmax"}, {Scheme::mse, "mse"}, {Scheme::int2, "int2"}}};
-constexpr WordTable<Format, 4> kFormats = {
-    {{Format::i2, "i2"}, {Format::s2, "s2"}, {Format::i8, "i8"}, {Format::b3, "b3"}}};
+constexpr WordTable<Format, 9> kFormats = {{{Format::i2, "i2"},
+                                            {Format::s2, "s2"},
+                                            {Format::i8, "i8"},
+                                            {Format::b3, "b3"},
+                                            {Format::s8, "s8"},
+                                            {Format::u8, "u8"},
+                                            {Format::s4, "s4"},
+                                            {Format::u4, "u4"},
+                                            {Format::u2, "u2"}}};
 constexpr WordTable<NonFinite, 2> kPolicies = {{{NonFinite::reject, "reject"}, {NonFinite::saturate, "saturate"}}};
-
-// All of `text` as a decimal number, or nothing.
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 }  // namespace
 

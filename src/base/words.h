@@ -2,6 +2,9 @@
 #pragma once
 
 #include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +21,14 @@ std::string listed(const Words& words) {
     text += word;
   }
   return text;
+}
+
+// All of `text` as a decimal number, or nothing.
+inline std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 template <class Enum, std::size_t N>

@@ -6,6 +6,9 @@
 #include "format/b3.h"
 #include "format/i2.h"
 #include "format/s2.h"
+#include "format/s4.h"
+#include "format/u2.h"
+#include "format/u4.h"
 
 namespace tern {
 namespace {
@@ -27,6 +30,11 @@ int read_code(Format format, const std::uint8_t* row, std::int64_t index) {
     case Format::s2: return s2::read(row[index / 4], static_cast<int>(index % 4));
     case Format::i8: return static_cast<std::int8_t>(row[index]);
     case Format::b3: return b3::read(row[index / 5], static_cast<int>(index % 5));
+    case Format::s8: return static_cast<std::int8_t>(row[index]);
+    case Format::u8: return row[index];
+    case Format::s4: return s4::read(row[index / 2], static_cast<int>(index % 2));
+    case Format::u4: return u4::read(row[index / 2], static_cast<int>(index % 2));
+    case Format::u2: return u2::read(row[index / 4], static_cast<int>(index % 4));
   }
   return 0;
 }
@@ -49,7 +57,18 @@ void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint
       for (std::int64_t i = 0; i < k; i += 4) *row++ = s2::pack(codes_of_byte<4>(codes, i, k));
       return;
     case Format::i8:
+    case Format::s8:
+    case Format::u8:
       for (std::int64_t i = 0; i < k; ++i) row[i] = static_cast<std::uint8_t>(codes[i]);
+      return;
+    case Format::s4:
+      for (std::int64_t i = 0; i < k; i += 2) *row++ = s4::pack(codes_of_byte<2>(codes, i, k));
+      return;
+    case Format::u4:
+      for (std::int64_t i = 0; i < k; i += 2) *row++ = u4::pack(codes_of_byte<2>(codes, i, k));
+      return;
+    case Format::u2:
+      for (std::int64_t i = 0; i < k; i += 4) *row++ = u2::pack(codes_of_byte<4>(codes, i, k));
       return;
     case Format::b3:
       for (std::int64_t i = 0; i < k; i += 5) *row++ = b3::pack(codes_of_byte<5>(codes, i, k));

@@ -18,15 +18,29 @@ constexpr CodeRange code_range(Scheme scheme) { return scheme == Scheme::int2 ? 
 
 // Whether a format can hold a scheme's codes as the library stores them: trits in i2 and b3, -2..1 in s2, either in i8.
 constexpr bool holds(Format format, Scheme scheme) {
-  return format == Format::i8 || (format == Format::s2) == (scheme == Scheme::int2);
+  if (format == Format::i8) return true;
+  return scheme == Scheme::int2 ? format == Format::s2 : format == Format::i2 || format == Format::b3;
+}
+
+// Whether affine quantization packs to a format, and the codes it then has.
+constexpr bool is_affine(Format format) {
+  return format == Format::s2 || (format >= Format::s8 && format <= Format::u2);
+}
+constexpr bool is_unsigned(Format format) {
+  return format == Format::u8 || format == Format::u4 || format == Format::u2;
 }
 
 constexpr int codes_per_byte(Format format) {
   switch (format) {
-    case Format::i8: return 1;
+    case Format::i8:
+    case Format::s8:
+    case Format::u8: return 1;
+    case Format::s4:
+    case Format::u4: return 2;
     case Format::b3: return 5;
     case Format::i2:
-    case Format::s2: break;
+    case Format::s2:
+    case Format::u2: break;
   }
   return 4;
 }
@@ -41,16 +55,27 @@ constexpr std::int64_t row_bytes(Format format, std::int64_t k) {
 constexpr bool valid_scale(float scale) { return std::bit_cast<std::uint32_t>(scale) - 1U < 0x7F7FFFFFU; }
 static_assert(valid_scale(1e-45F) && valid_scale(3.4e38F) && !valid_scale(0.0F) && !valid_scale(-1.0F));
 
-constexpr DType code_dtype(Format format) { return format == Format::i8 ? DType::i8 : DType::u8; }
+constexpr DType code_dtype(Format format) {
+  return format == Format::i8 || format == Format::s8 ? DType::i8 : DType::u8;
+}
+
+// All codes of an affine format.
+constexpr CodeRange code_range(Format format) {
+  const int bits = 8 / codes_per_byte(format);
+  return is_unsigned(format) ? CodeRange{0, (1 << bits) - 1} : CodeRange{-(1 << (bits - 1)), (1 << (bits - 1)) - 1};
+}
+static_assert(code_range(Format::s8).min == -128 && code_range(Format::u4).max == 15 &&
+              code_range(Format::s2).max == 1);
 
 // Reads code `index` of a row in any format, without checking that it is valid: an i2 code 3 reads as 2, and so does
 // every code of a b3 byte that no trits give.
 int read_code(Format format, const std::uint8_t* row, std::int64_t index);
 
-// Codes first .. first + n - 1 of a row as int8, as read_code() has them.
+// Codes first .. first + n - 1 of a row as int8, as read_code() has them; those of u8 above 127 as the same byte.
 void read_codes(Format format, const std::uint8_t* row, std::int64_t first, std::int64_t n, std::int8_t* codes);
 
-// Writes a row of k codes from int8, padding included. The codes must be valid.
+// Writes a row of k codes from int8, padding included. The codes must be valid; those of u8 above 127 are bytes as
+// well.
 void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint8_t* row);
 
 // The index of the first code of a row that the scheme cannot produce, or of padding that is not what it must be

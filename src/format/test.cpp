@@ -40,6 +40,49 @@ TEST(S2, EveryByteRoundTrips) {
   }
 }
 
+// Every byte is codes of every affine format, all within its range, and the same byte again.
+TEST(Affine, EveryByteRoundTrips) {
+  for (const Format format : {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2}) {
+    const int per_byte = codes_per_byte(format);
+    const CodeRange range = code_range(format);
+    EXPECT_EQ(range.max - range.min + 1, 1 << (8 / per_byte)) << name(format);
+    for (int byte = 0; byte < 256; ++byte) {
+      const auto from = static_cast<std::uint8_t>(byte);
+      std::uint8_t to = 0;
+      std::vector<std::int8_t> codes;
+      for (int j = 0; j < per_byte; ++j) {
+        const int code = read_code(format, &from, j);
+        EXPECT_GE(code, range.min) << name(format);
+        EXPECT_LE(code, range.max) << name(format);
+        EXPECT_EQ((byte >> (8 / per_byte * j)) & ((1 << (8 / per_byte)) - 1), code & ((1 << (8 / per_byte)) - 1));
+        codes.push_back(static_cast<std::int8_t>(code));
+      }
+      pack_row(format, codes.data(), per_byte, &to);
+      EXPECT_EQ(to, from) << name(format);
+    }
+  }
+}
+
+TEST(Affine, PaddingIsZero) {
+  const std::int8_t code = 3;
+  for (const Format format : {Format::s4, Format::u4, Format::u2}) {
+    std::uint8_t row = 0xEE;
+    pack_row(format, &code, 1, &row);
+    EXPECT_EQ(row, 3) << name(format);
+  }
+}
+
+// Ternary schemes are not stored in the formats of affine codes, which are not stored in those of trits.
+TEST(Affine, FormatsAreApart) {
+  for (const Format format : {Format::s8, Format::u8, Format::s4, Format::u4, Format::u2}) {
+    EXPECT_TRUE(is_affine(format));
+    for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2})
+      EXPECT_FALSE(holds(format, scheme)) << name(format);
+  }
+  EXPECT_TRUE(is_affine(Format::s2) && holds(Format::s2, Scheme::int2));
+  for (const Format format : {Format::i2, Format::i8, Format::b3}) EXPECT_FALSE(is_affine(format)) << name(format);
+}
+
 // The five trits of v = 0..242, the first the most significant.
 std::array<int, 5> trits_of(int v) { return {v / 81 - 1, v / 27 % 3 - 1, v / 9 % 3 - 1, v / 3 % 3 - 1, v % 3 - 1}; }
 
@@ -94,7 +137,8 @@ TEST(Rows, ReadCodesFromEveryPlaceToEveryPlace) {
   constexpr std::int64_t kElems = 17;
   std::vector<std::uint8_t> row(kElems);
   for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<std::uint8_t>(41 * i + 1);  // 1: no b3 byte
-  for (const Format format : {Format::i2, Format::s2, Format::i8, Format::b3})
+  for (const Format format :
+       {Format::i2, Format::s2, Format::i8, Format::b3, Format::s8, Format::s4, Format::u4, Format::u2})
     for (std::int64_t first = 0; first <= kElems; ++first)
       for (std::int64_t n = 0; first + n <= kElems; ++n) {
         std::vector<std::int8_t> codes(static_cast<std::size_t>(n + 1), 99);

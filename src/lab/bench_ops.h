@@ -9,6 +9,8 @@ Result<OpCase> bench_ternary_quantize(const BenchRequest& request, const Context
 Result<OpCase> bench_ternary_dequantize(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_activation_quantize(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_linear(const BenchRequest& request, const Context& context);
+Result<OpCase> bench_affine_quantize(const BenchRequest& request, const Context& context);
+Result<OpCase> bench_affine_dequantize(const BenchRequest& request, const Context& context);
 
 struct OpBench {
   std::string_view op;
@@ -16,10 +18,9 @@ struct OpBench {
 };
 
 inline constexpr OpBench kOpBenches[] = {
-    {"ternary_quantize", bench_ternary_quantize},
-    {"ternary_dequantize", bench_ternary_dequantize},
-    {"activation_quantize", bench_activation_quantize},
-    {"linear", bench_linear},
+    {"ternary_quantize", bench_ternary_quantize},       {"ternary_dequantize", bench_ternary_dequantize},
+    {"activation_quantize", bench_activation_quantize}, {"linear", bench_linear},
+    {"affine_quantize", bench_affine_quantize},         {"affine_dequantize", bench_affine_dequantize},
 };
 
 }  // namespace tern::lab

@@ -48,6 +48,8 @@ inline Result<DType> random_dtype(Random& random, const KernelDescription& kerne
 Result<Comparison> selftest_ternary_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_ternary_dequantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_activation_quantize(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_affine_quantize(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_affine_dequantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel);
 
 }  // namespace tern::lab

@@ -21,7 +21,9 @@ struct OpSelftest {
 constexpr std::array kOps = {OpSelftest{"ternary_quantize", selftest_ternary_quantize},
                              OpSelftest{"ternary_dequantize", selftest_ternary_dequantize},
                              OpSelftest{"activation_quantize", selftest_activation_quantize},
-                             OpSelftest{"linear", selftest_linear}};
+                             OpSelftest{"linear", selftest_linear},
+                             OpSelftest{"affine_quantize", selftest_affine_quantize},
+                             OpSelftest{"affine_dequantize", selftest_affine_dequantize}};
 
 const OpSelftest* find(std::string_view op) {
   for (const OpSelftest& o : kOps)

@@ -30,6 +30,7 @@ struct ProblemFacts {
   std::int64_t k = 0;
   std::string refused = {};                 // why no kernel can do it, whatever its line says
   std::string epilogue = "none";            // for the plan's id
+  DType aux = DType::f32;                   // of scales, likewise
   std::optional<Guarantee> guarantee = {};  // where it depends on the problem; else the kernel's own
 };
 

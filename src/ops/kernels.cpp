@@ -3,6 +3,8 @@
 
 #include "build_config.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/affine_dequantize/affine_dequantize.h"
+#include "ops/affine_quantize/affine_quantize.h"
 #include "ops/kernel.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"

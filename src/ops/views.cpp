@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "base/checked.h"
 #include "base/errors.h"
@@ -103,6 +104,33 @@ Result<RowView> as_rows(const Where& where, std::string_view argument, const Con
   if (stride < k)
     return error(Code::invalid_argument, op, "{} has rows of {} elements only {} apart", argument, k, stride);
   return RowView{rows, k, stride};
+}
+
+Status check_strided(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
+                     const Shape& shape) {
+  TERN_ASSIGN(elements, element_count(shape));
+  TERN_RETURN_IF_ERROR(check_view(where, argument, view, dtype, elements));
+  if (view.shape != shape)
+    return error(Code::invalid_argument, where.op, "{} is {}, the problem says {}", argument, name(view.shape),
+                 name(shape));
+  return {};
+}
+
+Status check_distinct(const Where& where, std::string_view argument, const ConstTensorView& view) {
+  // From the smallest stride on, each must step over all that the smaller ones reach.
+  std::multimap<std::int64_t, std::int64_t> axes;  // size by stride
+  for (int axis = 0; axis < view.shape.rank(); ++axis) {
+    if (view.shape[axis] == 0) return {};
+    if (view.shape[axis] > 1) axes.emplace(view.strides[axis], view.shape[axis]);
+  }
+  std::int64_t reach = 1;
+  for (const auto& [stride, size] : axes) {
+    if (stride < reach)
+      return error(Code::invalid_argument, where.op, "{} {} with strides {} overlaps itself", argument,
+                   name(view.shape), name(view.strides));
+    reach += (size - 1) * stride;
+  }
+  return {};
 }
 
 Status check_dense(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,

@@ -29,6 +29,11 @@ struct RowView {
 Result<RowView> as_rows(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                         std::int64_t rows, std::int64_t k);
 
+// A view of exactly this shape, with any strides; those of an output must not let two elements share a place.
+Status check_strided(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
+                     const Shape& shape);
+Status check_distinct(const Where& where, std::string_view argument, const ConstTensorView& view);
+
 // A dense view of exactly `count` elements in any shape.
 Status check_dense(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                    std::int64_t count);

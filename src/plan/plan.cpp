@@ -8,6 +8,8 @@
 #include "base/options.h"
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/affine_dequantize/affine_dequantize.h"
+#include "ops/affine_quantize/affine_quantize.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
@@ -107,7 +109,7 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
   impl->id = {.op = std::string(facts.op),
               .kernel = std::string(info.name),
               .element = std::string(name(facts.dtype)),
-              .aux_element = "f32",
+              .aux_element = std::string(name(facts.aux)),
               .layout = std::string(name(facts.format)),
               .epilogue = facts.epilogue,
               .arch = std::string(info.isa),
@@ -229,5 +231,7 @@ template class Plan<TernaryQuantize>;
 template class Plan<TernaryDequantize>;
 template class Plan<ActivationQuantize>;
 template class Plan<Linear>;
+template class Plan<AffineQuantize>;
+template class Plan<AffineDequantize>;
 
 }  // namespace tern

@@ -67,9 +67,21 @@ struct ArmNeon {
   static void store_i2(std::uint8_t* p, B v) { store_quads(p, vaddq_u8(vreinterpretq_u8_s8(v), vdupq_n_u8(1))); }
   static void store_s2(std::uint8_t* p, B v) { store_quads(p, vandq_u8(vreinterpretq_u8_s8(v), vdupq_n_u8(3))); }
 
+  static void store_u8(std::uint8_t* p, B v) { store_bytes(p, veorq_u8(vreinterpretq_u8_s8(v), vdupq_n_u8(128))); }
+  static void store_nibbles(std::uint8_t* p, B v) {
+    const uint8x16_t codes = vreinterpretq_u8_s8(v);
+    const uint8x16_t even = vuzp1q_u8(codes, codes), odd = vuzp2q_u8(codes, codes);
+    const uint8x8_t bytes = vget_low_u8(vsliq_n_u8(vandq_u8(even, vdupq_n_u8(15)), odd, 4));
+    __builtin_memcpy(p, &bytes, sizeof bytes);
+  }
+
   static I widen(const std::int8_t* p) {
     const int8x8_t bytes = vreinterpret_s8_u32(vdup_n_u32(any<std::uint32_t>(p)));
     return vmovl_s16(vget_low_s16(vmovl_s8(bytes)));
+  }
+  static I widen_u8(const std::uint8_t* p) {
+    const uint8x8_t bytes = vreinterpret_u8_u32(vdup_n_u32(any<std::uint32_t>(p)));
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(bytes))));
   }
   static I invert(I v) { return vmvnq_s32(v); }
   static F to_float(I v) { return vcvtq_f32_s32(v); }
@@ -101,6 +113,7 @@ struct ArmNeon {
   static F add(F a, F b) { return vaddq_f32(a, b); }
   static F div(F a, F b) { return vdivq_f32(a, b); }
   static F relu(F v) { return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltzq_f32(v))); }
+  static F clamp(F v, F low, F high) { return vminnmq_f32(vmaxnmq_f32(v, low), high); }
   static I round(F v) { return vcvtnq_s32_f32(v); }
   static F mul_add(F a, F b, F c) { return vfmaq_f32(c, a, b); }
   static constexpr bool kFused = true;  // mul_add rounds once

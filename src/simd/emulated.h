@@ -131,8 +131,19 @@ struct Emulated {
   static void store_i8(std::int8_t* p, B a) { copy(p, a.v, 4 * kF); }
   static void store_i2(std::uint8_t* p, B a) { store_quads(p, a, 1); }
   static void store_s2(std::uint8_t* p, B a) { store_quads(p, a, 0); }
+  static void store_u8(std::uint8_t* p, B a) {  // 128 more than each byte
+    for (std::size_t i = 0; i < 4 * kF; ++i) p[i] = static_cast<std::uint8_t>(a.v[i] + 128);
+  }
+  static void store_nibbles(std::uint8_t* p, B a) {  // the low four bits of each byte, the first in the low half
+    for (std::size_t i = 0; i < 2 * kF; ++i)
+      p[i] = static_cast<std::uint8_t>((static_cast<unsigned>(a.v[2 * i]) & 15U) |
+                                       ((static_cast<unsigned>(a.v[2 * i + 1]) & 15U) << 4));
+  }
 
   static I widen(const std::int8_t* p) {
+    return lanes<I>([&](std::size_t i) { return p[i]; });
+  }
+  static I widen_u8(const std::uint8_t* p) {
     return lanes<I>([&](std::size_t i) { return p[i]; });
   }
   static I invert(I a) {
@@ -170,6 +181,12 @@ struct Emulated {
   }
   static F relu(F a) {  // x < 0 ? +0 : x
     return lanes<F>([&](std::size_t i) { return a.v[i] < 0 ? 0.0F : a.v[i]; });
+  }
+  TERN_INLINE static F clamp(F a, F low, F high) {  // NaN as low
+    return lanes<F>([&](std::size_t i) {
+      const float up = a.v[i] > low.v[i] ? a.v[i] : low.v[i];
+      return up < high.v[i] ? up : high.v[i];
+    });
   }
   // The nearest integer, ties to even, of |x| below 2^22
   static I round(F a) {

@@ -81,9 +81,22 @@ struct X86Avx2 {
   }
   static void store_i2(std::uint8_t* p, B v) { store_quads(p, _mm256_add_epi8(v, _mm256_set1_epi8(1))); }
   static void store_s2(std::uint8_t* p, B v) { store_quads(p, _mm256_and_si256(v, _mm256_set1_epi8(3))); }
+  static void store_u8(std::uint8_t* p, B v) {
+    store_i8(reinterpret_cast<std::int8_t*>(p), _mm256_xor_si256(v, _mm256_set1_epi8(-128)));
+  }
+  static void store_nibbles(std::uint8_t* p, B v) {
+    const __m256i low = _mm256_and_si256(v, _mm256_set1_epi8(15));
+    const __m256i pairs = _mm256_maddubs_epi16(low, _mm256_set1_epi16(0x1001));  // c0 + 16 c1
+    const __m256i bytes = _mm256_packus_epi16(pairs, pairs);                     // of codes 0-3 8-11 16-19 24-27 twice
+    const __m128i row = _mm_unpacklo_epi16(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), row);
+  }
 
   static I widen(const std::int8_t* p) {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I widen_u8(const std::uint8_t* p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   }
   static I invert(I v) { return _mm256_xor_si256(v, _mm256_set1_epi32(-1)); }
   static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
@@ -129,6 +142,7 @@ struct X86Avx2 {
   static F relu(F v) {
     return _mm256_max_ps(_mm256_setzero_ps(), v);
   }  // the second operand, where one is NaN or both 0
+  static F clamp(F v, F low, F high) { return _mm256_min_ps(_mm256_max_ps(v, low), high); }
   static I round(F v) { return _mm256_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static constexpr bool kFused = true;  // mul_add rounds once

@@ -76,9 +76,18 @@ struct X86Avx512 {
   static void store_i8(std::int8_t* p, B v) { _mm512_storeu_si512(p, v); }
   static void store_i2(std::uint8_t* p, B v) { store_quads(p, _mm512_add_epi8(v, _mm512_set1_epi8(1))); }
   static void store_s2(std::uint8_t* p, B v) { store_quads(p, _mm512_and_si512(v, _mm512_set1_epi8(3))); }
+  static void store_u8(std::uint8_t* p, B v) { store_bytes(p, _mm512_xor_si512(v, _mm512_set1_epi8(-128))); }
+  static void store_nibbles(std::uint8_t* p, B v) {
+    const __m512i low = _mm512_and_si512(v, _mm512_set1_epi8(15));
+    const __m512i pairs = _mm512_maddubs_epi16(low, _mm512_set1_epi16(0x1001));  // c0 + 16 c1
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi16_epi8(pairs));
+  }
 
   static I widen(const std::int8_t* p) {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I widen_u8(const std::uint8_t* p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
   static I invert(I v) { return _mm512_xor_si512(v, _mm512_set1_epi32(-1)); }
   static F to_float(I v) { return _mm512_cvtepi32_ps(v); }
@@ -120,6 +129,7 @@ struct X86Avx512 {
   static F relu(F v) {
     return _mm512_max_ps(_mm512_setzero_ps(), v);
   }  // the second operand, where one is NaN or both 0
+  static F clamp(F v, F low, F high) { return _mm512_min_ps(_mm512_max_ps(v, low), high); }
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static constexpr bool kFused = true;  // mul_add rounds once

@@ -69,11 +69,22 @@ struct X86Sse41 {
   static void store_i8(std::int8_t* p, B v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
   static void store_i2(std::uint8_t* p, B v) { store_quads(p, _mm_add_epi8(v, _mm_set1_epi8(1))); }
   static void store_s2(std::uint8_t* p, B v) { store_quads(p, _mm_and_si128(v, _mm_set1_epi8(3))); }
+  static void store_u8(std::uint8_t* p, B v) { store_bytes(p, _mm_xor_si128(v, _mm_set1_epi8(-128))); }
+  static void store_nibbles(std::uint8_t* p, B v) {
+    const __m128i low = _mm_and_si128(v, _mm_set1_epi8(15));
+    const __m128i pairs = _mm_maddubs_epi16(low, _mm_set1_epi16(0x1001));  // c0 + 16 c1
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(pairs, pairs));
+  }
 
   static I widen(const std::int8_t* p) {
     std::int32_t bytes = 0;
     __builtin_memcpy(&bytes, p, sizeof bytes);
     return _mm_cvtepi8_epi32(_mm_cvtsi32_si128(bytes));
+  }
+  static I widen_u8(const std::uint8_t* p) {
+    std::int32_t bytes = 0;
+    __builtin_memcpy(&bytes, p, sizeof bytes);
+    return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes));
   }
   static I invert(I v) { return _mm_xor_si128(v, _mm_set1_epi32(-1)); }
   static F to_float(I v) { return _mm_cvtepi32_ps(v); }
@@ -129,6 +140,7 @@ struct X86Sse41 {
   static F add(F a, F b) { return _mm_add_ps(a, b); }
   static F div(F a, F b) { return _mm_div_ps(a, b); }
   static F relu(F v) { return _mm_max_ps(_mm_setzero_ps(), v); }  // the second operand, where one is NaN or both are 0
+  static F clamp(F v, F low, F high) { return _mm_min_ps(_mm_max_ps(v, low), high); }
   static I round(F v) { return _mm_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
   static constexpr bool kFused = false;  // mul_add rounds once

@@ -206,7 +206,7 @@ TEST_F(BadInputTest, OpsAndShapesThatAreNot) {
 }
 
 TEST_F(BadInputTest, OptionsOfLinearWithOtherOps) {
-  for (const char* op : {"ternary_quantize", "ternary_dequantize", "activation_quantize"}) {
+  for (const char* op : {"ternary_quantize", "ternary_dequantize", "activation_quantize", "affine_quantize"}) {
     const std::string said = std::string(op) + " has no --";
     expect_refused({"bench", op, "--math", "w2a8"}, "invalid_argument", said + "math; linear has");
     expect_refused({"bench", op, "--baselines"}, "invalid_argument", said + "baselines; linear has");

@@ -14,7 +14,7 @@ __device__ int code_at(Format format, const std::uint8_t* row, std::int64_t colu
     case Format::i8: return static_cast<std::int8_t>(row[column]);
     case Format::b3: return b3::read(row[column / 5], static_cast<int>(column % 5));
     case Format::s2: return s2::read(row[column / 4], static_cast<int>(column % 4));
-    case Format::i2: break;
+    default: break;
   }
   return i2::read(row[column / 4], static_cast<int>(column % 4));
 }

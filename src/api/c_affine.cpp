@@ -1,0 +1,105 @@
+// The C ABI: problems and arguments of the affine ops in C++, and their words.
+#include "api/c_abi.h"
+
+namespace tern::c {
+namespace {
+
+Result<AffineGranularity> to_affine_granularity(const char* where, const char* field,
+                                                const tern_affine_granularity& given) {
+  TERN_ASSIGN(kind, to_enum(where, field, given.kind, AffineGranularity::Kind::group, ".kind"));
+  return AffineGranularity{kind, given.axis, given.group_size};
+}
+
+}  // namespace
+
+Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_quantize_problem* problem) {
+  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
+  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
+  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
+  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
+  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
+  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
+  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
+  return AffineQuantize::Problem{.shape = shape,
+                                 .granularity = granularity,
+                                 .dtype = dtype,
+                                 .format = format,
+                                 .scale_dtype = scale_dtype,
+                                 .zero_points = given.zero_points != 0,
+                                 .q_min = given.q_min,
+                                 .q_max = given.q_max,
+                                 .math = math,
+                                 .non_finite = non_finite,
+                                 .even_groups = given.even_groups != 0};
+}
+
+Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quantize_args* args) {
+  TERN_ASSIGN(given, read_struct(where, "args", args));
+  TERN_ASSIGN(x, to_view(where, "x", given.x));
+  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
+  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
+  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
+  return AffineQuantize::Args{.x = x, .scales = scales, .zero_points = zero_points, .codes = codes};
+}
+
+Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem) {
+  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
+  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
+  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
+  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
+  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
+  return AffineDequantize::Problem{.shape = shape,
+                                   .granularity = granularity,
+                                   .dtype = dtype,
+                                   .format = format,
+                                   .scale_dtype = scale_dtype,
+                                   .zero_points = given.zero_points != 0,
+                                   .even_groups = given.even_groups != 0};
+}
+
+Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args) {
+  TERN_ASSIGN(given, read_struct(where, "args", args));
+  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
+  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
+  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
+  TERN_ASSIGN(y, to_view(where, "y", given.y));
+  return AffineDequantize::Args{.codes = codes, .scales = scales, .zero_points = zero_points, .y = y};
+}
+
+}  // namespace tern::c
+
+using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
+using namespace tern::c;  // NOLINT(google-build-using-namespace)
+
+tern_status tern_affine_granularity_parse(const char* text, tern_affine_granularity* out) {
+  return guarded("tern_affine_granularity_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    TERN_ASSIGN(parsed, parse_affine_granularity(text));
+    *out = {static_cast<tern_affine_granularity_kind>(parsed.kind), parsed.axis, parsed.group_size};
+    return {};
+  });
+}
+
+tern_status tern_affine_math_parse(const char* text, tern_affine_math* out) {
+  return guarded("tern_affine_math_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    TERN_ASSIGN(parsed, parse_affine_math(text));
+    *out = static_cast<tern_affine_math>(parsed);
+    return {};
+  });
+}
+
+tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_affine_granularity granularity,
+                                    int64_t* out) {
+  return guarded("tern_affine_scale_count", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    if (rank != 0) TERN_RETURN_IF_ERROR(not_null(where, {{"shape", shape}}));
+    TERN_ASSIGN(sizes, to_shape(where, "shape", rank, shape));
+    TERN_ASSIGN(kind, to_affine_granularity(where, "granularity", granularity));
+    TERN_ASSIGN(count, affine_scale_count(sizes, kind));
+    *out = count;
+    return {};
+  });
+}

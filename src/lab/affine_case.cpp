@@ -1,0 +1,85 @@
+// Allocates and fills the buffers that the benches of the affine ops run on.
+#include "lab/affine_case.h"
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/errors.h"
+#include "format/format.h"
+#include "lab/random_weights.h"
+
+namespace tern::lab {
+namespace {
+
+constexpr std::int64_t kDefaultRows = 65536;  // with 4096 columns 1 GiB of f32, larger than most last-level caches
+constexpr std::int64_t kDefaultK = 4096;
+
+enum Part : std::size_t { kFloats, kCodes, kScales };
+
+}  // namespace
+
+Result<AffineShape> affine_shape(const BenchRequest& request) {
+  TERN_RETURN_IF_ERROR(refuse_m(request));
+  const bool given = request.rows != 0 || request.k != 0;
+  if (given && (request.rows < 1 || request.k < 1))
+    return error(Code::invalid_argument, request.op, "a shape of {}x{} leaves nothing to measure", request.rows,
+                 request.k);
+  AffineShape shape{given ? Shape{request.rows, request.k} : Shape{kDefaultRows, kDefaultK}, {}};
+  if (request.granularity.kind == Granularity::Kind::row) shape.granularity = AffineGranularity::token();
+  if (request.granularity.kind == Granularity::Kind::group)
+    shape.granularity = AffineGranularity::group(request.granularity.group_size);
+  return shape;
+}
+
+Result<AffineCopies> AffineCopies::make(const BenchRequest& request, const Context& context, const Shape& shape,
+                                        const AffineGranularity& granularity, DType dtype, Format format) {
+  AffineCopies made;
+  made.shape_ = shape;
+  made.granularity_ = granularity;
+  made.dtype_ = dtype;
+  made.format_ = format;
+  TERN_ASSIGN(scale_count, affine_scale_count(shape, granularity));
+  made.scale_count_ = scale_count;
+  const std::int64_t elems = shape[0] * shape[1];
+  const auto float_bytes = static_cast<std::size_t>(elems) * size_of(dtype);
+  const auto code_bytes = static_cast<std::size_t>(shape[0] * row_bytes(format, shape[1]));
+  const std::size_t scale_bytes = static_cast<std::size_t>(scale_count) * sizeof(float);
+  made.bytes_ = static_cast<std::int64_t>(float_bytes + code_bytes + scale_bytes);
+  TERN_ASSIGN(rotation, Rotation::make(request, context, std::array{float_bytes, code_bytes, scale_bytes}));
+  made.rotation_ = std::move(rotation);
+  // Weights are normal with a deviation of 0.02: four of them reach the last code.
+  const std::vector<float> scales(static_cast<std::size_t>(scale_count),
+                                  0.08F / static_cast<float>(std::max(1, code_range(format).max)));
+  for (std::int64_t copy = 0; copy < made.copies(); ++copy) {
+    TERN_RETURN_IF_ERROR(fill_random_weights(context, static_cast<std::uint64_t>(copy), dtype,
+                                             made.rotation_.part(kFloats, copy), elems));
+    std::memset(made.rotation_.part(kCodes, copy), 0, code_bytes);
+    std::memcpy(made.rotation_.part(kScales, copy), scales.data(), scale_bytes);
+  }
+  return made;
+}
+
+TensorView AffineCopies::floats(std::int64_t copy) const {
+  return {rotation_.part(kFloats, copy), dtype_, shape_, rotation_.device()};
+}
+TensorView AffineCopies::codes(std::int64_t copy) const {
+  return {rotation_.part(kCodes, copy),
+          code_dtype(format_),
+          {shape_[0], row_bytes(format_, shape_[1])},
+          rotation_.device()};
+}
+TensorView AffineCopies::scales(std::int64_t copy) const {
+  return {rotation_.part(kScales, copy), DType::f32, {scale_count_}, rotation_.device()};
+}
+
+nlohmann::ordered_json AffineCopies::problem() const {
+  return {{"rows", shape_[0]},
+          {"cols", shape_[1]},
+          {"dtype", name(dtype_)},
+          {"scheme", "affine"},
+          {"granularity", name(granularity_)},
+          {"format", name(format_)}};
+}
+
+}  // namespace tern::lab

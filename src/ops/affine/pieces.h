@@ -1,0 +1,115 @@
+// How the CPU drivers of the affine ops cut lines into pieces for threads, and read what the loops cannot take in
+// place.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "base/checked.h"
+#include "device/threads.h"
+#include "ops/affine/affine.h"
+#include "ops/elements.h"
+
+namespace tern::affine {
+
+constexpr std::int64_t kChunk = 2048;  // elements of one call of the loops: what is copied stays in the first caches
+constexpr std::int64_t kElemsPerPiece = 16 * kChunk;  // begins on a byte in every format
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below some microseconds of work another thread does not pay
+// Results of more bytes than this will not be found in the cache, and bypass it: else each of their lines is read
+// first.
+constexpr std::int64_t kStreamBytes = 32 << 20;
+
+struct Piece {
+  std::int64_t line = 0, begin = 0, end = 0;
+};
+
+class Pieces {
+ public:
+  Pieces(WorkQueue& queue, const Lines& lines, std::int64_t per_line)
+      : queue_(queue), lines_(lines), per_line_(per_line) {}
+  bool next(Piece& piece) {
+    if (at_ == end_ && !queue_.next(at_, end_)) {
+      end_ = at_;
+      return false;
+    }
+    const std::int64_t begin = at_ % per_line_ * kElemsPerPiece;
+    piece = {at_ / per_line_, begin, std::min(begin + kElemsPerPiece, lines_.k)};
+    ++at_;
+    return true;
+  }
+
+ private:
+  WorkQueue& queue_;
+  const Lines& lines_;
+  std::int64_t per_line_, at_ = 0, end_ = 0;
+};
+
+// f(Pieces&) on several threads, until none is left.
+template <class Fn>
+void each_piece(const Lines& lines, const Threads& threads, Fn f) {
+  const std::int64_t per_line = ceil_div(lines.k, kElemsPerPiece);
+  WorkQueue queue(lines.count * per_line, std::max<std::int64_t>(1, kElemsPerPiece / lines.k));
+  const std::int64_t wanted = lines.count * lines.k / kMinElemsPerSlot;
+  threads.run(static_cast<int>(std::clamp<std::int64_t>(wanted, 1, threads.count())), [&](int) {
+    Pieces pieces(queue, lines, per_line);
+    f(pieces);
+  });
+}
+
+// n elements `stride` apart, one after the other; and back.
+template <class Bits>
+void gather_as(const void* x, std::int64_t stride, std::int64_t n, void* to) {
+  for (std::int64_t i = 0; i < n; ++i) store_element(to, i, load_element<Bits>(x, i * stride));
+}
+template <class Bits>
+void scatter_as(const void* x, std::int64_t stride, std::int64_t n, void* to) {
+  for (std::int64_t i = 0; i < n; ++i) store_element(to, i * stride, load_element<Bits>(x, i));
+}
+inline void gather(const void* x, DType dtype, std::int64_t stride, std::int64_t n, void* to) {
+  if (size_of(dtype) == 2) return gather_as<std::uint16_t>(x, stride, n, to);
+  return size_of(dtype) == 4 ? gather_as<std::uint32_t>(x, stride, n, to) : gather_as<std::uint64_t>(x, stride, n, to);
+}
+inline void scatter(const void* x, DType dtype, std::int64_t stride, std::int64_t n, void* to) {
+  if (size_of(dtype) == 2) return scatter_as<std::uint16_t>(x, stride, n, to);
+  return size_of(dtype) == 4 ? scatter_as<std::uint32_t>(x, stride, n, to)
+                             : scatter_as<std::uint64_t>(x, stride, n, to);
+}
+
+// Up to kChunk scales and zero points as the loops want them: in place where they can, else copied.
+class QparamsScratch {
+ public:
+  template <class T>
+  struct Of {
+    const T* scales;
+    const std::int32_t* zero_points;
+  };
+  Of<float> narrow(const Qparams& q, std::int64_t first, std::int64_t count) {
+    return {q.scale_dtype == DType::f32 ? static_cast<const float*>(q.scales) + first : copied<float>(q, first, count),
+            zeros(q, first, count)};
+  }
+  Of<double> wide(const Qparams& q, std::int64_t first, std::int64_t count) {
+    return {copied<double>(q, first, count), zeros(q, first, count)};
+  }
+
+ private:
+  template <class T>
+  const T* copied(const Qparams& q, std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      store_element(scales_, i, static_cast<T>(read_element(q.scales, q.scale_dtype, first + i)));
+    return reinterpret_cast<const T*>(scales_);
+  }
+  const std::int32_t* zeros(const Qparams& q, std::int64_t first, std::int64_t count) {
+    if (q.zero_points == nullptr) return nullptr;
+    const auto at = reinterpret_cast<std::uintptr_t>(q.zero_points);
+    if (at % alignof(std::int32_t) == 0) return q.zero_points + first;
+    std::memcpy(zero_points_, static_cast<const std::byte*>(static_cast<const void*>(q.zero_points)) + 4 * first,
+                static_cast<std::size_t>(count) * 4);
+    return zero_points_;
+  }
+
+  alignas(64) std::byte scales_[kChunk * 8];
+  alignas(64) std::int32_t zero_points_[kChunk];
+};
+
+}  // namespace tern::affine

@@ -1,0 +1,49 @@
+// Checks an affine_dequantize problem and its arguments, once, for all kernels.
+#include "ops/affine_dequantize/affine_dequantize.h"
+
+#include "base/errors.h"
+
+namespace tern {
+
+using affine_dequantize::Params;
+using affine_dequantize::words_of;
+using Op = OpTraits<AffineDequantize>;
+
+affine::Words affine_dequantize::words_of(const AffineDequantize::Problem& p) {
+  return {.shape = p.shape,
+          .granularity = p.granularity,
+          .dtype = p.dtype,
+          .format = p.format,
+          .scale_dtype = p.scale_dtype,
+          .even_groups = p.even_groups};
+}
+
+Result<ProblemFacts> Op::facts(const AffineDequantize::Problem& p) {
+  TERN_RETURN_IF_ERROR(affine::check_words(kName, words_of(p)));
+  ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .k = affine::last_of(p.shape)};
+  facts.aux = p.scale_dtype;
+  facts.guarantee = Guarantee{.math = p.dtype == DType::f64 ? "f64" : "f32", .accumulator = "none"};
+  return facts;
+}
+
+Result<Params> Op::bind(const AffineDequantize::Problem& p, const AffineDequantize::Args& args, DeviceId device) {
+  const Where where(kName, device);
+  TERN_ASSIGN(codes, as_rows(where, "codes", args.codes, code_dtype(p.format), affine::rows_of(p.shape),
+                             row_bytes(p.format, affine::last_of(p.shape))));
+  TERN_ASSIGN(qparams,
+              affine::bind_qparams(where, words_of(p), {.zero_points = p.zero_points, .q = code_range(p.format)},
+                                   args.scales, args.zero_points));
+  TERN_RETURN_IF_ERROR(check_strided(where, "y", args.y, p.dtype, p.shape));
+  TERN_RETURN_IF_ERROR(check_distinct(where, "y", args.y));
+  TERN_RETURN_IF_ERROR(check_apart(kName, "codes", bytes_of(args.codes), "y", bytes_of(args.y)));
+  TERN_RETURN_IF_ERROR(check_apart(kName, "scales", bytes_of(args.scales), "y", bytes_of(args.y)));
+  if (p.zero_points)
+    TERN_RETURN_IF_ERROR(check_apart(kName, "zero_points", bytes_of(args.zero_points), "y", bytes_of(args.y)));
+  return Params{.problem = p,
+                .codes = static_cast<const std::uint8_t*>(args.codes.data),
+                .code_row_bytes = codes.stride,
+                .qparams = qparams,
+                .y = args.y};
+}
+
+}  // namespace tern

@@ -1,0 +1,55 @@
+// affine_dequantize: y = float(code - zp) * s, with given s and zp for each range; one rounding, then y's type.
+#pragma once
+
+#include "ops/affine/affine.h"
+#include "ops/affine_dequantize/simd_table.h"
+#include "ops/kernel.h"
+#include "tern/affine.h"
+
+namespace tern {
+namespace affine_dequantize {
+
+// What a kernel gets: checked arguments.
+struct Params {
+  AffineDequantize::Problem problem;
+  const std::uint8_t* codes = nullptr;
+  std::int64_t code_row_bytes = 0;  // from one row of y to the next
+  affine::Qparams qparams;
+  TensorView y;
+};
+
+affine::Words words_of(const AffineDequantize::Problem& problem);
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const AffineDequantize::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const AffineDequantize::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace affine_dequantize
+
+template <>
+struct OpTraits<AffineDequantize> {
+  using Params = affine_dequantize::Params;
+  static constexpr std::string_view kName = "affine_dequantize";
+
+  static Result<ProblemFacts> facts(const AffineDequantize::Problem& problem);
+  static Result<Params> bind(const AffineDequantize::Problem& problem, const AffineDequantize::Args& args,
+                             DeviceId device = {});
+  static bool empty(const Params& params) {
+    return affine::rows_of(params.problem.shape) == 0 || affine::last_of(params.problem.shape) == 0;
+  }
+};
+
+namespace affine_dequantize {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<AffineDequantize, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<AffineDequantize, reference_workspace, reference_run>(table);
+}
+
+}  // namespace affine_dequantize
+}  // namespace tern

@@ -1,0 +1,10 @@
+// affine_dequantize for AVX2.
+#include "simd/x86_avx2.h"
+#include "ops/affine_dequantize/generic.h"
+
+namespace tern::affine_dequantize {
+
+extern const SimdTable x86_avx2;
+constinit const SimdTable x86_avx2 = Loops<simd::X86Avx2>::table();
+
+}  // namespace tern::affine_dequantize

@@ -1,0 +1,56 @@
+// affine_quantize: code = int(clamp(rne(x/s), q_min - zp, q_max - zp)) + zp, with given s and zp for each range.
+#pragma once
+
+#include "ops/affine/affine.h"
+#include "ops/affine_quantize/simd_table.h"
+#include "ops/kernel.h"
+#include "tern/affine.h"
+
+namespace tern {
+namespace affine_quantize {
+
+// What a kernel gets: checked arguments.
+struct Params {
+  AffineQuantize::Problem problem;
+  CodeRange q = {};  // what the codes are clamped to
+  ConstTensorView x;
+  affine::Qparams qparams;
+  std::uint8_t* codes = nullptr;
+  std::int64_t code_row_bytes = 0;  // from one row of x to the next
+};
+
+affine::Words words_of(const AffineQuantize::Problem& problem);
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const AffineQuantize::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const AffineQuantize::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace affine_quantize
+
+template <>
+struct OpTraits<AffineQuantize> {
+  using Params = affine_quantize::Params;
+  static constexpr std::string_view kName = "affine_quantize";
+
+  static Result<ProblemFacts> facts(const AffineQuantize::Problem& problem);
+  static Result<Params> bind(const AffineQuantize::Problem& problem, const AffineQuantize::Args& args,
+                             DeviceId device = {});
+  static bool empty(const Params& params) {
+    return affine::rows_of(params.problem.shape) == 0 || affine::last_of(params.problem.shape) == 0;
+  }
+};
+
+namespace affine_quantize {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<AffineQuantize, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<AffineQuantize, reference_workspace, reference_run>(table);
+}
+
+}  // namespace affine_quantize
+}  // namespace tern
