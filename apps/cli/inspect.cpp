@@ -174,11 +174,12 @@ Result<int> run(const InspectArguments& arguments) {
   }
   bar.clear();
   if (arguments.output.json) {
-    Json tensors = Json::array(), metadata = Json::object();
+    Json tensors = Json::array();
+    Json::object_t metadata;  // appended to: operator[] looks through all keys before
     for (std::size_t i = 0; i < reports.size(); ++i)
       if (!one || *one == i) tensors.push_back(tensor_json(model->tensors()[i], reports[i]));
     for (const MetaEntry& entry : model->checkpoint().metadata())
-      metadata[escaped(entry.key, 1000)] = Json::parse(entry.value.to_json(), nullptr, false);
+      metadata.emplace_back(escaped(entry.key, 1000), Json::parse(entry.value.to_json(), nullptr, false));
     print_json({{"path", arguments.input},
                 {"container", name(model->checkpoint().container())},
                 {"bytes", model->checkpoint().total_bytes()},
