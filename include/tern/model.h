@@ -121,7 +121,9 @@ struct WriteOptions {
 
 // The tensor that is written for one that is read; scales that lie apart follow it.
 struct TensorPlan {
-  std::size_t input = 0;  // of Model::tensors()
+  std::size_t input = 0;        // of Model::tensors()
+  std::string input_name = {};  // its name and type there
+  StoredType input_type = StoredType::f32;
   Action action = Action::copy;
   std::string why = {};  // "a projection", "a norm stays float"
   std::string name = {};
@@ -142,6 +144,15 @@ struct ModelPlan {
   Metadata metadata = {};
   std::vector<std::string> notes = {};  // what a person should know before: a tokenizer that is not converted, ...
 
+  // How it is computed, as WriteOptions said it: what is written is what was planned.
+  Scheme scheme = Scheme::absmean;
+  Granularity granularity = {};  // of quantize; a layout may hold the scales by another, which TensorPlan has
+  bool match_bitnet = false;
+  NonFinite non_finite = NonFinite::reject;
+  Lossy lossy = Lossy::refuse;
+  bool histograms = false;
+  Preference preference = {};
+
   [[nodiscard]] TERN_API std::size_t in_bytes() const;
   [[nodiscard]] TERN_API std::size_t out_bytes() const;
   [[nodiscard]] TERN_API std::size_t count(Action) const;
@@ -158,6 +169,7 @@ struct TensorReport {
   ScaleLoss scale_loss = {};                    // of scales
   double largest_change = 0;                    // of a cast: the largest relative change of a value
   std::int64_t overflowed = 0;                  // of a cast: values that became infinite
+  std::int64_t underflowed = 0;                 // of a cast: values that changed below the type's normal range
   std::vector<std::uint64_t> histogram = {};    // of w / scale from -4 to 4, when it was asked for
 };
 
@@ -177,10 +189,11 @@ TERN_API Result<TensorReport> inspect_tensor(const Context&, const Model&, std::
 // Told which tensor is at work and how many of how many bytes of input are done; false stops, and nothing is written.
 using ModelProgress = std::function<bool(std::string_view tensor, std::size_t done_bytes, std::size_t total_bytes)>;
 
-// Writes the model as planned. The output appears under its name when it is whole. Memory: six times the packed bytes
-// of the largest matrix, and the scales of all; pages of the input are given back when they are done with.
+// Writes the model as planned: a plan of another model is refused. The output appears under its name when it is whole.
+// Memory: six times the packed bytes of the largest matrix, and the scales of all; pages of the input are given back
+// when they are done with.
 TERN_API Result<ModelReport> write_model(const Context&, const Model&, const ModelPlan&, const std::string& output,
-                                         const WriteOptions& = {}, const ModelProgress& progress = {});
+                                         const ModelProgress& progress = {});
 
 // What two models have in common, tensor by tensor, by Hugging Face's names.
 struct TensorDifference {

@@ -79,6 +79,13 @@ class Planner {
   Result<ModelPlan> run(const std::string& output) {
     plan_.container = options_.container.value_or(output.ends_with(".gguf") ? Container::gguf : Container::safetensors);
     TERN_RETURN_IF_ERROR(settle_layout());
+    plan_.scheme = options_.scheme;
+    plan_.granularity = granularity_;
+    plan_.match_bitnet = options_.match_bitnet;
+    plan_.non_finite = options_.non_finite;
+    plan_.lossy = options_.lossy;
+    plan_.histograms = options_.histograms;
+    plan_.preference = options_.preference;
     TERN_ASSIGN(include, NameFilter::compile(options_.include, "--include"));
     TERN_ASSIGN(exclude, NameFilter::compile(options_.exclude, "--exclude"));
     TERN_ASSIGN(drop, NameFilter::compile(options_.drop, "--drop"));
@@ -138,7 +145,12 @@ class Planner {
 
   Result<TensorPlan> plan(std::size_t i) {
     const ModelTensor& tensor = in_.tensors[i];
-    TensorPlan out{.input = i, .name = output_name(tensor), .type = tensor.type, .in_bytes = tensor.bytes};
+    TensorPlan out{.input = i,
+                   .input_name = tensor.name,
+                   .input_type = tensor.type,
+                   .name = output_name(tensor),
+                   .type = tensor.type,
+                   .in_bytes = tensor.bytes};
     out.out_bytes = tensor.bytes;
     if (found(drop_, tensor, dropped_)) {
       out.action = Action::drop;
@@ -182,6 +194,13 @@ class Planner {
       return error(why.code, kWhere, "'{}': {}", escaped(tensor.name), why.message);
     };
     if (!tensor.unreadable.empty()) return refuse({Code::invalid_argument, tensor.unreadable, ""});
+    // They are one tall matrix here, and nothing in safetensors would say how tall each was.
+    if (!to_gguf() && in_.container == Container::gguf && tensor.stored_shape.size() > 2)
+      return refuse({Code::unsupported,
+                     fmt::format("it has {} axes, of which safetensors would keep two; write GGUF, or leave it out "
+                                 "with --drop",
+                                 tensor.stored_shape.size()),
+                     ""});
     out.action = action;
     out.layout = plan_.layout;
     if (plan_.layout == Layout::tl1 || plan_.layout == Layout::tl2) {

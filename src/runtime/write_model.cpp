@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -78,13 +79,12 @@ class Buffers {
 
 class Pipeline {
  public:
-  Pipeline(const Context& context, const Model& model, const ModelPlan& plan, const WriteOptions& options,
-           const ModelProgress& progress, CheckpointWriter& writer)
+  Pipeline(const Context& context, const Model& model, const ModelPlan& plan, const ModelProgress& progress,
+           CheckpointWriter& writer)
       : context_(context),
         threads_(context.state().threads),
         model_(model),
         plan_(plan),
-        options_(options),
         progress_(progress),
         writer_(writer),
         behind_(writer) {
@@ -202,6 +202,7 @@ class Pipeline {
     }
     report_.tensors[i].largest_change = loss.largest_change;
     report_.tensors[i].overflowed = loss.overflowed;
+    report_.tensors[i].underflowed = loss.underflowed;
     return {};
   }
 
@@ -210,7 +211,7 @@ class Pipeline {
     const ModelTensor& input = model_.tensors()[plan.input];
     TERN_ASSIGN(weights, read_weights(context_, model_.checkpoint(), input));
     model_.checkpoint().release(input.index, 0, model_.checkpoint().data(input.index).size());
-    TERN_ASSIGN(fitted, fitted_scales(weights, plan, options_.lossy));
+    TERN_ASSIGN(fitted, fitted_scales(weights, plan, plan_.lossy));
     return encode(i, weights, fitted, bytes);
   }
 
@@ -220,14 +221,14 @@ class Pipeline {
     const ConstTensorView x{model_.checkpoint().data(input.index).data(), *info(input.type).dtype,
                             Shape{input.n(), input.k()}};
     QuantizeOptions how;
-    how.scheme = options_.scheme;
-    how.granularity = options_.granularity.value_or(plan.granularity);
+    how.scheme = plan_.scheme;
+    how.granularity = plan_.granularity;
     how.format = Format::i2;
-    how.non_finite = options_.non_finite;
-    how.preference = options_.preference;
+    how.non_finite = plan_.non_finite;
+    how.preference = plan_.preference;
     QuantizedTensor weights;
     std::optional<double> threshold;
-    if (options_.match_bitnet) {
+    if (plan_.match_bitnet) {
       TERN_ASSIGN(match, quantize_like_bitnet(context_, x, how));
       weights = std::move(match.weights);
       threshold = match.threshold;
@@ -249,10 +250,10 @@ class Pipeline {
                                 .granularity = plan.granularity,
                                 .threshold = threshold,
                                 .trits = report.trits,
-                                .non_finite = options_.non_finite};
+                                .non_finite = plan_.non_finite};
     TERN_ASSIGN(quality, quality_of(context_, measured));
     report.quality = quality;
-    if (options_.histograms) report.histogram = histogram_of(measured);
+    if (plan_.histograms) report.histogram = histogram_of(measured);
     model_.checkpoint().release(input.index, 0, model_.checkpoint().data(input.index).size());
     Status encoded = encode(i, weights, fitted, bytes);
     if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
@@ -340,7 +341,6 @@ class Pipeline {
   const Threads& threads_;
   const Model& model_;
   const ModelPlan& plan_;
-  const WriteOptions& options_;
   const ModelProgress& progress_;
   CheckpointWriter& writer_;
   std::size_t done_bytes_ = 0, total_bytes_ = 0;
@@ -352,17 +352,48 @@ class Pipeline {
   WriteBehind behind_;  // last, so that it ends before what it uses
 };
 
+// Whether the plan was made of this model, or of one with the same tensors.
+Status check_fits(const ModelPlan& plan, const Model& model) {
+  const std::span<const ModelTensor> tensors = model.tensors();
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.input >= tensors.size())
+      return error(Code::invalid_argument, kWhere, "the plan reads tensor {} of a model that has {}; plan this model",
+                   tensor.input, tensors.size());
+    const ModelTensor& input = tensors[tensor.input];
+    if (tensor.input_name != input.name || tensor.input_type != input.type || tensor.in_bytes != input.bytes)
+      return error(Code::invalid_argument, kWhere,
+                   "the plan reads '{}', {} of {} bytes, where this model has '{}', {} of {}; plan this model",
+                   escaped(tensor.input_name), name(tensor.input_type), tensor.in_bytes, escaped(input.name),
+                   name(input.type), input.bytes);
+  }
+  return {};
+}
+
+// The output must not be a file that the model is read from: its shards, their index, the configuration beside them.
+Status check_output(const Model& model, const std::string& output) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string& opened = model.checkpoint().path();
+  const fs::path folder = fs::is_directory(opened, ignored) ? fs::path(opened) : fs::path(opened).parent_path();
+  std::vector<std::string> read = {opened, (folder / "config.json").string(),
+                                   (folder / "model.safetensors.index.json").string()};
+  for (const CheckpointFile& file : model.checkpoint().files()) read.push_back(file.path);
+  for (const std::string& path : read)
+    if (same_file(path, output))
+      return error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
+  return {};
+}
+
 }  // namespace
 
 Result<ModelReport> write_model(const Context& context, const Model& model, const ModelPlan& plan,
-                                const std::string& output, const WriteOptions& options, const ModelProgress& progress) {
-  for (const CheckpointFile& file : model.checkpoint().files())
-    if (same_file(file.path, output))
-      return error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
+                                const std::string& output, const ModelProgress& progress) {
+  TERN_RETURN_IF_ERROR(check_fits(plan, model));
+  TERN_RETURN_IF_ERROR(check_output(model, output));
   remove_stale_outputs(output);
   TERN_ASSIGN(writer,
               CheckpointWriter::create(output, plan.container, plan.metadata, stored_tensors(plan, model.tensors())));
-  return Pipeline(context, model, plan, options, progress, writer).run();
+  return Pipeline(context, model, plan, progress, writer).run();
 }
 
 }  // namespace tern
