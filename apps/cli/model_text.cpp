@@ -231,10 +231,10 @@ Json summary_json(const Written& w) {
     if (plan.action == Action::drop) continue;
     Json entry = {{"name", plan.name}, {"action", name(plan.action)}, {"bytes", plan.out_bytes}};
     if (t.quality) entry["quality"] = to_json(*t.quality);
-    if (t.checksum) {
+    if (t.checksum) entry["checksum"] = fmt::format("{:016x}", *t.checksum);
+    if (plan.action == Action::quantize || plan.action == Action::repack) {
       entry["trits"] = t.trits;
       entry["scales"] = {t.smallest_scale, t.largest_scale};
-      entry["checksum"] = fmt::format("{:016x}", *t.checksum);
       entry["scales_rounded"] = t.scale_loss.changed;
     }
     if (plan.action == Action::cast) {

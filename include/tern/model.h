@@ -45,6 +45,9 @@ struct ModelTensor {
   std::size_t bytes = 0;                   // with scales
   int gguf_id = -1;                        // as in the file
 
+  // What the file says of trits and scales, or of the bytes of tensors that are not ternary.
+  std::optional<std::uint64_t> checksum = {};
+
   // Of ternary weights alone:
   bool ternary = false;
   std::optional<LayoutSpec> layout = {};  // none: `unreadable` says what to give
@@ -53,7 +56,6 @@ struct ModelTensor {
   StoredType scale_type = StoredType::f32;       // then
   WeightScale weight_scale = WeightScale::multiplies;
   Granularity granularity = {};
-  std::optional<std::uint64_t> checksum = {};  // that the file says trits and scales have
 
   [[nodiscard]] std::int64_t n() const { return shape.size() == 2 ? shape[0] : 0; }
   [[nodiscard]] std::int64_t k() const { return shape.size() == 2 ? shape[1] : 0; }
@@ -165,7 +167,7 @@ struct TensorReport {
   std::optional<Quality> quality = {};          // of quantize
   std::array<std::int64_t, 3> trits = {};       // how many -1, 0, +1
   float smallest_scale = 0, largest_scale = 0;  // of trits
-  std::optional<std::uint64_t> checksum = {};   // of trits and scales
+  std::optional<std::uint64_t> checksum = {};   // of trits and scales, or of plain bytes
   ScaleLoss scale_loss = {};                    // of scales
   double largest_change = 0;                    // of a cast: the largest relative change of a value
   std::int64_t overflowed = 0;                  // of a cast: values that became infinite
@@ -182,8 +184,9 @@ struct ModelReport {
   double waiting_seconds = 0;  // ... and the computation waited these for writes to end
 };
 
-// What can be seen of one tensor: shares, scales and checksum of trits; nothing of others. Where the order of i2_s is
-// not known, shares and scale are told all the same: they do not depend on it.
+// What can be seen of one tensor: shares, scales and checksum of trits; of others the checksum, if the file has one,
+// and it must fit. Where the order of i2_s is not known, shares and scale are told all the same: they do not depend on
+// it.
 TERN_API Result<TensorReport> inspect_tensor(const Context&, const Model&, std::size_t index);
 
 // Told which tensor is at work and how many of how many bytes of input are done; false stops, and nothing is written.

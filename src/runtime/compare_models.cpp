@@ -205,6 +205,8 @@ class Comparison {
  private:
   Result<Finding> compare(std::size_t ia, std::size_t ib, TensorDifference& out) const {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
+    TERN_RETURN_IF_ERROR(check_bytes(a_.checkpoint(), a));
+    TERN_RETURN_IF_ERROR(check_bytes(b_.checkpoint(), b));
     const auto floats = [](const Model& model, const ModelTensor& tensor) {
       return Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype};
     };

@@ -70,7 +70,6 @@ class Interpreter {
     } else if (stored.type == StoredType::u8) {
       TERN_RETURN_IF_ERROR(interpret_u8(tensor));
     }
-    if (!tensor.ternary) return tensor;
     if (tensor.scales_index) {
       tensor.bytes += checkpoint_.tensors()[*tensor.scales_index].bytes;
       tensor.scale_type = checkpoint_.tensors()[*tensor.scales_index].type;

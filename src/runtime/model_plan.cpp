@@ -296,7 +296,13 @@ class Planner {
     const bool any = plan_.count(Action::quantize) + plan_.count(Action::repack) > 0;
     if (to_gguf() && any) set_key(out, "general.file_type", MetaValue(file_type(plan_.layout)));
     set_key(out, keys::kVersion, MetaValue(TERN_VERSION));
-    if (!any) return {};
+    if (any) write_format();
+    write_tensor_keys();
+    return {};
+  }
+
+  void write_format() {
+    Metadata& out = plan_.metadata;
     set_key(out, keys::kFormat, MetaValue(name(plan_.layout)));
     carry_or_set(keys::kScheme, std::string(name(options_.scheme)));
     if (options_.quantize && options_.match_bitnet) {
@@ -305,8 +311,6 @@ class Planner {
       set_key(out, keys::kMatch, MetaValue(*match));
     }
     if (plan_.layout == Layout::hf_packed) set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
-    write_tensor_keys();
-    return {};
   }
 
   // Converted files keep the word of the file they come from, where it had one.
@@ -323,18 +327,19 @@ class Planner {
     Metadata& out = plan_.metadata;
     std::optional<Granularity> common;
     for (const TensorPlan& tensor : plan_.tensors) {
+      if (tensor.action == Action::drop) continue;
+      // push_back, not set_key: thousands of keys that are known to be new
+      out.push_back({keys::checksum_of(tensor.name), MetaValue(keys::checksum_text(0))});  // known when it is written
       if (tensor.action != Action::quantize && tensor.action != Action::repack) continue;
       const ModelTensor& input = in_.tensors[tensor.input];
       if (!common) {
         common = tensor.granularity;
         set_key(out, keys::kGranularity, MetaValue(name(*common)));
       }
-      // add, not set_key: thousands of keys that are known to be new
       if (tensor.granularity != *common)
         out.push_back({keys::granularity_of(tensor.name), MetaValue(name(tensor.granularity))});
       if (!to_gguf())
         out.push_back({keys::shape_of(tensor.name), MetaValue(fmt::format("{}x{}", input.n(), input.k()))});
-      out.push_back({keys::checksum_of(tensor.name), MetaValue(keys::checksum_text(0))});
       if (plan_.layout != Layout::tl1 && plan_.layout != Layout::tl2) continue;
       const LutTiles& tiles = tensor.layout.tiles;
       set_key(out, keys::tiles_of(input.n(), input.k()),

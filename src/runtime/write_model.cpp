@@ -161,7 +161,10 @@ class Pipeline {
     const TensorPlan& plan = plan_.tensors[i];
     Status status;
     switch (plan.action) {
-      case Action::quantize: status = quantize(i, bytes); break;
+      case Action::quantize:
+        TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), model_.tensors()[plan.input]));
+        status = quantize(i, bytes);
+        break;
       case Action::repack: status = repack(i, bytes); break;
       case Action::cast: return cast(i);
       case Action::copy: return copy(i);
@@ -175,15 +178,19 @@ class Pipeline {
 
   Status copy(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
-    const std::size_t index = model_.tensors()[plan.input].index;
+    const ModelTensor& input = model_.tensors()[plan.input];
+    const std::size_t index = input.index;
     const std::span<const std::uint8_t> bytes = model_.checkpoint().data(index);
+    RunningChecksum sum;
     for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
       const std::size_t some = std::min(kPieceBytes, bytes.size() - at);
+      sum.add(bytes.subspan(at, some));
       TERN_RETURN_IF_ERROR(behind_.push(bytes.subspan(at, some),
                                         [this, index, at, some] { model_.checkpoint().release(index, at, some); }));
       TERN_RETURN_IF_ERROR(told(plan, some));
     }
-    return {};
+    report_.tensors[i].checksum = sum.value();
+    return check_bytes(input, sum.value());
   }
 
   Status cast(std::size_t i) {
@@ -192,10 +199,13 @@ class Pipeline {
     const DType from = *info(input.type).dtype, to = *info(plan.type).dtype;
     const std::span<const std::uint8_t> bytes = model_.checkpoint().data(input.index);
     CastLoss loss;
+    RunningChecksum before, after;
     for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
       const std::size_t some = std::min(kPieceBytes, bytes.size() - at), out = some / size_of(from) * size_of(to);
       TERN_ASSIGN(taken, buffer(out));
       loss.add(cast_floats(threads_, bytes.subspan(at, some), from, {taken->memory.get(), out}, to));
+      if (input.checksum) before.add(bytes.subspan(at, some));
+      after.add({taken->memory.get(), out});
       TERN_RETURN_IF_ERROR(push(taken, out));
       model_.checkpoint().release(input.index, at, some);
       TERN_RETURN_IF_ERROR(told(plan, some));
@@ -203,7 +213,8 @@ class Pipeline {
     report_.tensors[i].largest_change = loss.largest_change;
     report_.tensors[i].overflowed = loss.overflowed;
     report_.tensors[i].underflowed = loss.underflowed;
-    return {};
+    report_.tensors[i].checksum = after.value();
+    return check_bytes(input, before.value());
   }
 
   Status repack(std::size_t i, std::size_t bytes) {

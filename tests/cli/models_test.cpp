@@ -50,6 +50,13 @@ TEST_F(ModelCommandTest, QuantizeConvertVerify) {
   EXPECT_EQ(tern({"verify", "a.gguf", "model"}).exit_code, 1);
 }
 
+TEST_F(ModelCommandTest, OneOfVerifySaysThatTheyDiffer) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const Outcome full = start("/bin/sh", {"-c", "exec \"$0\" verify model model >/dev/full", command_path()}, folder());
+  EXPECT_EQ(full.exit_code, 2) << "equal, but nobody could read it";
+  EXPECT_NE(full.err.find("standard output"), std::string::npos) << full.err;
+}
+
 TEST_F(ModelCommandTest, EveryOptionOfQuantizeIsTaken) {
   (void)tern_json(
       {"quantize", "model", "-o", "m.safetensors", "--format", "hf_packed", "--match", "bitnet", "--threads", "1"});

@@ -337,6 +337,46 @@ TEST_F(Models, NamesThatBecomeOneAreAllCompared) {
   EXPECT_EQ(found.tensors[1].largest_difference, 1);
 }
 
+// A byte of a norm and of embeddings, in files that Tern wrote: whoever reads them says so.
+TEST_F(Models, FloatsHaveChecksumsToo) {
+  ASSERT_TRUE(write(input(), path("a.gguf"), {.embeddings = DType::f16}).ok());
+  ASSERT_TRUE(write(path("a.gguf"), path("b.safetensors"), {.quantize = false}).ok());
+  ASSERT_TRUE(write(input(), path("f.safetensors"), {.quantize = false}).ok());
+  for (const auto& [file, tensor] : {std::pair{"a.gguf", "model.norm.weight"},
+                                     {"a.gguf", "model.embed_tokens.weight"},
+                                     {"b.safetensors", "model.norm.weight"},
+                                     {"f.safetensors", "model.embed_tokens.weight"},
+                                     {"f.safetensors", "model.layers.0.mlp.up_proj.weight"}}) {
+    SCOPED_TRACE(std::string(file) + " " + tensor);
+    std::string bytes = read_text(path(file));
+    const std::string broken = path(std::string("broken.") + file);
+    {
+      const auto model = Model::open(path(file));
+      ASSERT_TRUE(model.ok()) << model.error().str();
+      const ModelTensor& t = model->tensors()[*model->find(tensor)];
+      ASSERT_TRUE(t.checksum.has_value());
+      EXPECT_EQ(inspect_tensor(cpu(), *model, *model->find(tensor))->checksum, t.checksum);
+      const auto data = model->checkpoint().data(t.index);
+      const std::size_t at = bytes.find(std::string(data.begin(), data.end()));
+      ASSERT_NE(at, std::string::npos);
+      bytes[at + 100] = static_cast<char>(bytes[at + 100] ^ 1);
+      write_text(broken, bytes);
+    }
+    const auto model = Model::open(broken), whole = Model::open(path(file));
+    ASSERT_TRUE(model.ok()) << model.error().str();
+    const auto seen = inspect_tensor(cpu(), *model, *model->find(tensor));
+    ASSERT_FALSE(seen.ok());
+    EXPECT_EQ(seen.error().code, Code::corrupt_file);
+    EXPECT_NE(seen.error().message.find("checksum"), std::string::npos) << seen.error().message;
+    EXPECT_EQ(compare_models(cpu(), *model, *whole).code(), Code::corrupt_file);
+    EXPECT_EQ(compare_models(cpu(), *whole, *model).code(), Code::corrupt_file);
+    for (const WriteOptions& options : {WriteOptions{}, WriteOptions{.quantize = false, .embeddings = DType::bf16}}) {
+      EXPECT_EQ(write(broken, path("o.safetensors"), options).code(), Code::corrupt_file);
+      EXPECT_FALSE(std::filesystem::exists(path("o.safetensors")));
+    }
+  }
+}
+
 TEST_F(Models, FloatsAndMissingTensorsAreCompared) {
   ASSERT_TRUE(write(input(), path("a.safetensors"), {.quantize = false, .drop = "model.norm"}).ok());
   ASSERT_TRUE(write(input(), path("b.safetensors"), {.quantize = false, .embeddings = DType::f16}).ok());
