@@ -290,6 +290,10 @@ class Planner {
     if (!to_gguf() && in_.container == Container::gguf && !in_.metadata.empty())
       plan_.notes.push_back(fmt::format(
           "the {} metadata keys of GGUF, tokenizer included, have no place in safetensors", in_.metadata.size()));
+    if (const std::string* arch = keys::text(in_.metadata, "general.architecture");
+        !to_gguf() && in_.container == Container::gguf && arch != nullptr && *arch == "llama")
+      plan_.notes.emplace_back(
+          "rows of q and k stay in the order of llama.cpp, which Hugging Face's Llama does not have");
     if (!to_gguf() && find_key(out, "format") == nullptr) set_key(out, "format", MetaValue("pt"));
     if (to_gguf() && !options_.architecture.empty())
       set_key(out, "general.architecture", MetaValue(options_.architecture));
