@@ -28,6 +28,7 @@ Result<int> run(const ConvertArguments& arguments) {
                     .device = "cpu",
                     .dry_run = arguments.dry_run,
                     .report_path = {},
+                    .kernel_config = arguments.read.kernel_config,
                     .output = arguments.output},
                    "converting");
 }

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 
+#include "tern/io.h"
 #include "tern/version.h"
 #include "units.h"
 
@@ -127,15 +126,10 @@ std::string html_report(const Written& w) {
 }
 
 Status save_html_report(const std::string& path, const Written& written) {
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
-  file << html_report(written);
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    std::remove(temporary.c_str());
-    return Error{Code::io_error, fmt::format("cannot write '{}'", path), "--report"};
-  }
-  return {};
+  const std::string page = html_report(written);
+  Status saved = save_raw(path, {page.data(), DType::u8, {static_cast<std::int64_t>(page.size())}});
+  if (saved.ok()) return {};
+  return Error{saved.error().code, saved.error().message, "--report"};
 }
 
 }  // namespace tern::cli

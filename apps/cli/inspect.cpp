@@ -37,6 +37,7 @@ std::string format_of(const ModelTensor& tensor) {
 Json tensor_json(const ModelTensor& t, const std::optional<TensorReport>& report) {
   Json entry = {
       {"name", t.name}, {"hf_name", t.hf_name}, {"shape", t.shape}, {"type", name(t.type)}, {"bytes", t.bytes}};
+  if (report && report->checksum) entry["checksum"] = fmt::format("{:016x}", *report->checksum);
   if (!t.ternary) return entry;
   entry["format"] = t.layout ? Json(name(t.layout->layout)) : Json(nullptr);
   entry["granularity"] = name(t.granularity);
@@ -44,7 +45,6 @@ Json tensor_json(const ModelTensor& t, const std::optional<TensorReport>& report
   if (!report) return entry;
   entry["trits"] = {{"minus", report->trits[0]}, {"zero", report->trits[1]}, {"plus", report->trits[2]}};
   entry["scales"] = {{"smallest", report->smallest_scale}, {"largest", report->largest_scale}};
-  if (report->checksum) entry["checksum"] = fmt::format("{:016x}", *report->checksum);
   return entry;
 }
 
@@ -99,8 +99,8 @@ void print_tensor(const ModelTensor& t, const std::optional<TensorReport>& repor
   if (report && t.ternary) {
     facts.add({"-1 / 0 / +1", shares(*report) + " %"});
     facts.add({"scale", scales_text(*report)});
-    if (report->checksum) facts.add({"checksum", fmt::format("{:016x}", *report->checksum)});
   }
+  if (report && report->checksum) facts.add({"checksum", fmt::format("{:016x}", *report->checksum)});
   fmt::print("{}", facts.str());
 }
 
@@ -165,8 +165,8 @@ Result<int> run(const InspectArguments& arguments) {
   Reports reports(model->tensors().size());
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ModelTensor& t = model->tensors()[i];
-    const bool readable = t.layout || t.type == StoredType::i2_s;
-    if (arguments.quick || !t.ternary || !readable || (one && *one != i)) continue;
+    const bool readable = t.ternary ? t.layout || t.type == StoredType::i2_s : t.checksum.has_value();
+    if (arguments.quick || !readable || (one && *one != i)) continue;
     Result<TensorReport> report = inspect_tensor(*context, *model, i);
     if (!report.ok()) return report.error();
     reports[i] = *std::move(report);
@@ -174,11 +174,12 @@ Result<int> run(const InspectArguments& arguments) {
   }
   bar.clear();
   if (arguments.output.json) {
-    Json tensors = Json::array(), metadata = Json::object();
+    Json tensors = Json::array();
+    Json::object_t metadata;  // appended to: operator[] looks through all keys before
     for (std::size_t i = 0; i < reports.size(); ++i)
       if (!one || *one == i) tensors.push_back(tensor_json(model->tensors()[i], reports[i]));
     for (const MetaEntry& entry : model->checkpoint().metadata())
-      metadata[escaped(entry.key, 1000)] = Json::parse(entry.value.to_json(), nullptr, false);
+      metadata.emplace_back(escaped(entry.key, 1000), Json::parse(entry.value.to_json(), nullptr, false));
     print_json({{"path", arguments.input},
                 {"container", name(model->checkpoint().container())},
                 {"bytes", model->checkpoint().total_bytes()},

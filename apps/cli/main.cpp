@@ -49,6 +49,7 @@ void add_commands(CLI::App& app, Session& session) {
 
 int run(int argc, char** argv) {
   Session session;
+  bool failed = false;  // in a way that no command answers for
   CLI::App app("Ternary and low-bit kernels that return the same bits everywhere.", "tern");
   app.get_formatter()->column_width(34);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
@@ -68,12 +69,16 @@ int run(int argc, char** argv) {
     if (!json) fmt::print(stderr, "Run with --help for more information.\n");
     session.exit_code = kAskedWrongly;
   } catch (const std::exception& failure) {
+    failed = true;
     fail(session, {Code::internal, failure.what(), "tern"}, asks_for_json(argc, argv));
   }
   // A full disk shows only when the buffered text is written.
-  if (std::fflush(stdout) != 0 && session.exit_code == 0)
+  if (std::fflush(stdout) != 0 && (session.exit_code == 0 || app.got_subcommand("verify"))) {
+    failed = true;
     fail(session, {Code::io_error, "standard output could not be written", "tern"}, asks_for_json(argc, argv));
-  return session.exit_code;
+  }
+  // 1 of verify says that the two differ, so a failure there is 2.
+  return failed && app.got_subcommand("verify") ? kAskedWrongly : session.exit_code;
 }
 
 }  // namespace

@@ -43,13 +43,14 @@ std::vector<std::string> losses(const Written& w) {
   std::vector<std::string> out;
   std::size_t rounded = 0, cast = 0;
   double largest_scale = 0, largest_cast = 0;
-  std::int64_t overflowed = 0;
+  std::int64_t overflowed = 0, underflowed = 0;
   for (const TensorReport& t : w.report.tensors) {
     rounded += t.scale_loss.changed > 0 ? 1 : 0;
     largest_scale = std::max(largest_scale, t.scale_loss.largest_relative);
     cast += t.largest_change > 0 ? 1 : 0;
     largest_cast = std::max(largest_cast, t.largest_change);
     overflowed += t.overflowed;
+    underflowed += t.underflowed;
   }
   if (rounded > 0)
     out.push_back(fmt::format("scales of {} were rounded, by at most {:.2g} of their value",
@@ -60,6 +61,9 @@ std::vector<std::string> losses(const Written& w) {
   if (overflowed > 0)
     out.push_back(fmt::format("{} became infinite in f16; --keep-embeddings bf16 keeps them finite",
                               counted(overflowed, "value")));
+  if (underflowed > 0)
+    out.push_back(fmt::format("{} too small for the type's normal range lost digits, or all of them",
+                              counted(underflowed, "value")));
   return out;
 }
 
@@ -156,7 +160,7 @@ double Written::gb_per_s() const {
 
 Overall overall(const Written& w) {
   Overall out;
-  double elements = 0, sqnr = 0, cosine = 0, zeros = 0;
+  double elements = 0, measured = 0, sqnr = 0, cosine = 0, zeros = 0;
   for (std::size_t i = 0; i < w.plan.tensors.size(); ++i) {
     const TensorReport& t = w.report.tensors[i];
     if (!t.quality) continue;
@@ -164,15 +168,16 @@ Overall overall(const Written& w) {
     zeros += static_cast<double>(t.trits[1]);
     elements += count;
     if (!t.quality->sqnr_db || !t.quality->cosine || std::isinf(*t.quality->sqnr_db)) continue;
+    measured += count;
     sqnr += *t.quality->sqnr_db * count;
     cosine += *t.quality->cosine * count;
     out.worst_sqnr_db = std::min(out.worst_sqnr_db.value_or(*t.quality->sqnr_db), *t.quality->sqnr_db);
   }
   if (elements == 0) return out;
   out.zero_fraction = zeros / elements;
-  if (out.worst_sqnr_db) {
-    out.mean_sqnr_db = sqnr / elements;
-    out.mean_cosine = cosine / elements;
+  if (out.worst_sqnr_db && measured > 0) {
+    out.mean_sqnr_db = sqnr / measured;
+    out.mean_cosine = cosine / measured;
   }
   return out;
 }
@@ -226,15 +231,16 @@ Json summary_json(const Written& w) {
     if (plan.action == Action::drop) continue;
     Json entry = {{"name", plan.name}, {"action", name(plan.action)}, {"bytes", plan.out_bytes}};
     if (t.quality) entry["quality"] = to_json(*t.quality);
-    if (t.checksum) {
+    if (t.checksum) entry["checksum"] = fmt::format("{:016x}", *t.checksum);
+    if (plan.action == Action::quantize || plan.action == Action::repack) {
       entry["trits"] = t.trits;
       entry["scales"] = {t.smallest_scale, t.largest_scale};
-      entry["checksum"] = fmt::format("{:016x}", *t.checksum);
       entry["scales_rounded"] = t.scale_loss.changed;
     }
     if (plan.action == Action::cast) {
       entry["largest_change"] = t.largest_change;
       entry["overflowed"] = t.overflowed;
+      entry["underflowed"] = t.underflowed;
     }
     tensors.push_back(std::move(entry));
   }

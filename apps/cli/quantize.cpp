@@ -184,6 +184,12 @@ const char* only_for_checkpoints(const QuantizeModelArguments& arguments) {
   if (!arguments.write.container.empty()) return "--container";
   if (!arguments.write.embeddings.empty()) return "--keep-embeddings";
   if (!arguments.write.drop.empty()) return "--drop";
+  if (!arguments.write.architecture.empty()) return "--architecture";
+  if (arguments.write.later_tl2) return "--later-tl2";
+  if (!arguments.read.variant.empty()) return "--variant";
+  if (!arguments.read.weight_scale.empty()) return "--weight-scale";
+  if (!arguments.read.kernel_config.empty()) return "--kernel-config";
+  if (!arguments.read.gguf_types.empty()) return "--gguf-type";
   return arguments.dry_run ? "--dry-run" : "";
 }
 Error misplaced(const char* option, const QuantizeArguments& arguments, const char* what, const char* other) {

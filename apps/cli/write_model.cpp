@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "html_report.h"
 #include "json.h"
 #include "model_text.h"
@@ -18,6 +20,35 @@ Result<Context> open_device(const ModelRun& run) {
   return gpu.ok() ? std::move(gpu) : open_context(run.threads, "cpu");
 }
 
+bool same_place(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::equivalent(a, b, ignored)) return true;
+  return fs::weakly_canonical(fs::absolute(a), ignored) == fs::weakly_canonical(fs::absolute(b), ignored);
+}
+
+// A page must not take the place of the model, nor of a file it is made from.
+Status check_report_path(const ModelRun& run, const Model& model) {
+  namespace fs = std::filesystem;
+  const std::string& report = run.report_path;
+  if (Status path = check_model_output(report); !path.ok()) return Error{path.code(), path.error().message, "--report"};
+  if (same_place(report, run.output_path))
+    return Error{Code::invalid_argument, fmt::format("'{}' is the output; name the page otherwise", report),
+                 "--report"};
+  std::error_code ignored;
+  const fs::path folder =
+      fs::is_directory(run.input, ignored) ? fs::path(run.input) : fs::path(run.input).parent_path();
+  std::vector<std::string> inputs = {run.input, (folder / "config.json").string(),
+                                     (folder / "model.safetensors.index.json").string()};
+  for (const CheckpointFile& file : model.checkpoint().files()) inputs.push_back(file.path);
+  if (!run.kernel_config.empty()) inputs.push_back(run.kernel_config);
+  for (const std::string& input : inputs)
+    if (same_place(report, input))
+      return Error{Code::invalid_argument, fmt::format("'{}' is an input; name the page otherwise", report),
+                   "--report"};
+  return {};
+}
+
 }  // namespace
 
 Result<int> run_model(ModelRun run, const char* phase) {
@@ -28,6 +59,13 @@ Result<int> run_model(ModelRun run, const char* phase) {
   run.write.histograms = !run.report_path.empty();
   const Result<ModelPlan> plan = plan_model(*model, run.output_path, run.write);
   if (!plan.ok()) return plan.error();
+  if (plan->container != Container::gguf && !run.write.architecture.empty())
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}' is for GGUF; safetensors names no architecture", run.write.architecture),
+                 "--architecture"};
+  if (run.write.tl2_id != WriteOptions().tl2_id && plan->layout != Layout::tl2)
+    return Error{Code::invalid_argument, fmt::format("it is for tl2; the format is {}", name(plan->layout)),
+                 "--later-tl2"};
   const bool json = run.output.json;
   if (!json)
     fmt::print("{} -> {}\n\n{}", run.input, run.dry_run ? "nothing, a dry run" : run.output_path,
@@ -38,12 +76,12 @@ Result<int> run_model(ModelRun run, const char* phase) {
   }
   if (Status path = check_model_output(run.output_path); !path.ok()) return path.error();
   if (!run.report_path.empty())
-    if (Status path = check_model_output(run.report_path); !path.ok()) return path.error();
+    if (Status path = check_report_path(run, *model); !path.ok()) return path.error();
   std::fflush(stdout);
 
   ProgressBar bar(!json && !run.output.verbose);
   bar.phase(phase);
-  const Result<ModelReport> report = write_model(*context, *model, *plan, run.output_path, run.write,
+  const Result<ModelReport> report = write_model(*context, *model, *plan, run.output_path,
                                                  [&bar](std::string_view, std::size_t done, std::size_t total) {
                                                    bar.update(done, total);
                                                    return true;
@@ -51,9 +89,7 @@ Result<int> run_model(ModelRun run, const char* phase) {
   bar.clear();
   if (!report.ok()) return report.error();
   // Row and group scales are found in the pass that writes the codes; one scale for a tensor needs a pass before.
-  const bool twice =
-      plan->count(Action::quantize) > 0 &&
-      run.write.granularity.value_or(scales_in(plan->layout).value_or(Granularity::tensor())) == Granularity::tensor();
+  const bool twice = plan->count(Action::quantize) > 0 && plan->granularity == Granularity::tensor();
   const Written written{*model, *plan, *report, *context, run.output_path, twice};
   if (!run.report_path.empty())
     if (Status saved = save_html_report(run.report_path, written); !saved.ok()) return saved.error();
@@ -109,6 +145,7 @@ Result<int> quantize_model(const QuantizeWords& words, const QuantizeModelArgume
                     .device = words.device,
                     .dry_run = arguments.dry_run,
                     .report_path = arguments.report,
+                    .kernel_config = arguments.read.kernel_config,
                     .output = words.output},
                    "quantizing");
 }

@@ -17,7 +17,8 @@ struct ModelRun {
   std::optional<int> threads;
   std::string device;  // or "auto": a GPU where there is one
   bool dry_run = false;
-  std::string report_path;  // of an HTML page; empty: none
+  std::string report_path;         // of an HTML page; empty: none
+  std::string kernel_config = {};  // a file that was read for `read`; empty: none
   OutputArguments output;
 };
 Result<int> run_model(ModelRun run, const char* phase);

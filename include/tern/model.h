@@ -45,6 +45,9 @@ struct ModelTensor {
   std::size_t bytes = 0;                   // with scales
   int gguf_id = -1;                        // as in the file
 
+  // What the file says of trits and scales, or of the bytes of tensors that are not ternary.
+  std::optional<std::uint64_t> checksum = {};
+
   // Of ternary weights alone:
   bool ternary = false;
   std::optional<LayoutSpec> layout = {};  // none: `unreadable` says what to give
@@ -53,7 +56,6 @@ struct ModelTensor {
   StoredType scale_type = StoredType::f32;       // then
   WeightScale weight_scale = WeightScale::multiplies;
   Granularity granularity = {};
-  std::optional<std::uint64_t> checksum = {};  // that the file says trits and scales have
 
   [[nodiscard]] std::int64_t n() const { return shape.size() == 2 ? shape[0] : 0; }
   [[nodiscard]] std::int64_t k() const { return shape.size() == 2 ? shape[1] : 0; }
@@ -121,7 +123,9 @@ struct WriteOptions {
 
 // The tensor that is written for one that is read; scales that lie apart follow it.
 struct TensorPlan {
-  std::size_t input = 0;  // of Model::tensors()
+  std::size_t input = 0;        // of Model::tensors()
+  std::string input_name = {};  // its name and type there
+  StoredType input_type = StoredType::f32;
   Action action = Action::copy;
   std::string why = {};  // "a projection", "a norm stays float"
   std::string name = {};
@@ -142,6 +146,15 @@ struct ModelPlan {
   Metadata metadata = {};
   std::vector<std::string> notes = {};  // what a person should know before: a tokenizer that is not converted, ...
 
+  // How it is computed, as WriteOptions said it: what is written is what was planned.
+  Scheme scheme = Scheme::absmean;
+  Granularity granularity = {};  // of quantize; a layout may hold the scales by another, which TensorPlan has
+  bool match_bitnet = false;
+  NonFinite non_finite = NonFinite::reject;
+  Lossy lossy = Lossy::refuse;
+  bool histograms = false;
+  Preference preference = {};
+
   [[nodiscard]] TERN_API std::size_t in_bytes() const;
   [[nodiscard]] TERN_API std::size_t out_bytes() const;
   [[nodiscard]] TERN_API std::size_t count(Action) const;
@@ -154,10 +167,11 @@ struct TensorReport {
   std::optional<Quality> quality = {};          // of quantize
   std::array<std::int64_t, 3> trits = {};       // how many -1, 0, +1
   float smallest_scale = 0, largest_scale = 0;  // of trits
-  std::optional<std::uint64_t> checksum = {};   // of trits and scales
+  std::optional<std::uint64_t> checksum = {};   // of trits and scales, or of plain bytes
   ScaleLoss scale_loss = {};                    // of scales
   double largest_change = 0;                    // of a cast: the largest relative change of a value
   std::int64_t overflowed = 0;                  // of a cast: values that became infinite
+  std::int64_t underflowed = 0;                 // of a cast: values that changed below the type's normal range
   std::vector<std::uint64_t> histogram = {};    // of w / scale from -4 to 4, when it was asked for
 };
 
@@ -170,17 +184,19 @@ struct ModelReport {
   double waiting_seconds = 0;  // ... and the computation waited these for writes to end
 };
 
-// What can be seen of one tensor: shares, scales and checksum of trits; nothing of others. Where the order of i2_s is
-// not known, shares and scale are told all the same: they do not depend on it.
+// What can be seen of one tensor: shares, scales and checksum of trits; of others the checksum, if the file has one,
+// and it must fit. Where the order of i2_s is not known, shares and scale are told all the same: they do not depend on
+// it.
 TERN_API Result<TensorReport> inspect_tensor(const Context&, const Model&, std::size_t index);
 
 // Told which tensor is at work and how many of how many bytes of input are done; false stops, and nothing is written.
 using ModelProgress = std::function<bool(std::string_view tensor, std::size_t done_bytes, std::size_t total_bytes)>;
 
-// Writes the model as planned. The output appears under its name when it is whole. Memory: six times the packed bytes
-// of the largest matrix, and the scales of all; pages of the input are given back when they are done with.
+// Writes the model as planned: a plan of another model is refused. The output appears under its name when it is whole.
+// Memory: six times the packed bytes of the largest matrix, and the scales of all; pages of the input are given back
+// when they are done with.
 TERN_API Result<ModelReport> write_model(const Context&, const Model&, const ModelPlan&, const std::string& output,
-                                         const WriteOptions& = {}, const ModelProgress& progress = {});
+                                         const ModelProgress& progress = {});
 
 // What two models have in common, tensor by tensor, by Hugging Face's names.
 struct TensorDifference {

@@ -143,7 +143,8 @@ Result<FittedScales> fit_blocks(const Source& source, std::int64_t n, Lossy loss
       const std::int64_t begin = b * kScaleBlock, end = begin + kScaleBlock;
       float& scale = fitted.scales[static_cast<std::size_t>(row * blocks + b)];
       scale = source.scale(source.index_of(row, begin));
-      if (source.range_end(begin, end) == end && is_f16(scale)) continue;  // nearly always
+      if (source.range_end(begin, end) == end && is_f16(scale) && !all_zero(source.codes.row(row), begin, end))
+        continue;  // nearly always
       Shared shared(source);
       shared.add(row, begin, end);
       scale = 1.0F;

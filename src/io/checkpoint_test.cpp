@@ -108,6 +108,17 @@ TEST(Checkpoint, OldTypeIdsSurviveACopy) {
   EXPECT_EQ(read_text(folder / "m.gguf"), read_text(folder / "n.gguf"));
 }
 
+TEST(Checkpoint, ATypeIdMeansOneThingInAFile) {
+  const TempFolder folder;
+  const StoredTensor tl2{.name = "t", .type = StoredType::tl2, .shape = {32, 512}, .gguf_id = 39};
+  const StoredTensor mxfp4{.name = "m", .type = StoredType::mxfp4, .shape = {32, 512}};
+  const auto refused = CheckpointWriter::create(folder / "m.gguf", Container::gguf, {}, {tl2, mxfp4});
+  expect_error(refused, Code::unsupported, "both are type id 39 of GGUF; --later-tl2");
+  StoredTensor later = tl2;
+  later.gguf_id = 42;
+  EXPECT_TRUE(CheckpointWriter::create(folder / "m.gguf", Container::gguf, {}, {later, mxfp4}).ok());
+}
+
 class Shards : public testing::Test {
  protected:
   void SetUp() override {
@@ -162,6 +173,8 @@ TEST_F(Shards, WrongThingsAreErrors) {
   expect_error(Checkpoint::open(index), Code::io_error, "model-3.safetensors': No such file");
   write_index(R"("a":"../x.safetensors")", 18);
   expect_error(Checkpoint::open(index), Code::corrupt_file, "index.json': weight_map: '../x.safetensors' leads out");
+  write_index("\"a\":\"x\xC2\x9B.safetensors\"", 18);  // a control character of terminals
+  expect_error(Checkpoint::open(index), Code::corrupt_file, "weight_map: 'x\\xc2\\x9b.safetensors' has characters");
   fs::copy(folder / "model-1.safetensors", folder / "model-4.safetensors");
   write_index(whole_map + R"(,"d":"model-4.safetensors")", 18);
   expect_error(Checkpoint::open(index), Code::corrupt_file, "tensor 'a' is in both");

@@ -1,5 +1,6 @@
 // The directory of a GGUF file that is to be written.
 #include <algorithm>
+#include <map>
 
 #include "base/checked.h"
 #include "io/file_error.h"
@@ -107,10 +108,17 @@ Result<PlannedContainer> plan(const Metadata& metadata, std::vector<StoredTensor
   append_le(out, std::uint64_t{metadata.size()});
   for (const MetaEntry& entry : metadata) TERN_RETURN_IF_ERROR(append_entry(out, entry));
   std::int64_t offset = 0;
+  std::map<int, const StoredTensor*> first_of_id;  // readers give an id one meaning in a file
   for (StoredTensor& tensor : tensors) {
     if (auto settled = settle_bytes(tensor); !settled.ok())
       return error(settled.code(), kWhere, "tensor '{}': {}", printable(tensor.name), settled.error().message);
     TERN_RETURN_IF_ERROR(append_tensor(out, tensor, static_cast<std::uint64_t>(offset)));
+    const StoredTensor& first = *first_of_id.emplace(tensor.gguf_id, &tensor).first->second;
+    if (first.type != tensor.type)
+      return error(Code::unsupported, kWhere,
+                   "'{}' is {} and '{}' is {}, and both are type id {} of GGUF; --later-tl2 writes TL2 as 42, --drop "
+                   "leaves tensors out",
+                   printable(first.name), name(first.type), printable(tensor.name), name(tensor.type), tensor.gguf_id);
     planned.offsets.push_back(static_cast<std::size_t>(offset));
     const auto end = checked_add(offset, static_cast<std::int64_t>(round_up(tensor.bytes, *alignment)));
     if (!end) return error(Code::invalid_argument, kWhere, "the tensors have more bytes than 2^63 - 1");

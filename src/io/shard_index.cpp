@@ -15,7 +15,8 @@ constexpr int kMaxDepth = 32;  // of what is skipped: the metadata of other prog
 std::string_view refusal(std::string_view file) {
   if (file.empty()) return "is empty";
   if (file.starts_with('/')) return "is not relative to the index";
-  if (std::ranges::any_of(file, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f' || c == '\\'; }))
+  // Plain ASCII: these names are printed with every error of their files.
+  if (std::ranges::any_of(file, [](char c) { return c < ' ' || c > '~' || c == '\\'; }))
     return "has characters that file names of shards do not have";
   for (std::size_t begin = 0; begin <= file.size();) {
     const std::size_t end = std::min(file.find('/', begin), file.size());

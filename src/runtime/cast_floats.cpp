@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "ops/elements.h"
 
@@ -44,6 +45,8 @@ CastLoss compare(const double* before, const double* after, std::int64_t n, doub
       ++loss.overflowed;
     } else if (size >= normal) {
       loss.largest_change = std::max(loss.largest_change, change / size);
+    } else {
+      ++loss.underflowed;
     }
   }
   return loss;
@@ -56,14 +59,17 @@ float half_value(std::uint16_t bits, DType type) {
 // f16 and bf16 have 65,536 values each: what becomes of every one of them, and which were there.
 struct HalfTable {
   std::array<std::uint16_t, 65536> to;
-  std::array<std::uint8_t, 65536> overflows;
+  std::array<std::uint8_t, 65536> overflows, underflows;
 
   HalfTable(DType from_type, DType to_type) {
     for (std::uint32_t i = 0; i < to.size(); ++i) {
       const auto bits = static_cast<std::uint16_t>(i);
       const float v = half_value(bits, from_type);
       to[i] = to_type == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v);
-      overflows[i] = std::isfinite(v) && std::isinf(half_value(to[i], to_type)) ? 1 : 0;
+      const auto before = static_cast<double>(v), after = static_cast<double>(half_value(to[i], to_type));
+      const CastLoss loss = compare(&before, &after, 1, smallest_normal(to_type));
+      overflows[i] = static_cast<std::uint8_t>(loss.overflowed);
+      underflows[i] = static_cast<std::uint8_t>(loss.underflowed);
     }
   }
 };
@@ -71,21 +77,24 @@ struct HalfTable {
 CastLoss cast_halves(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,
                      std::span<std::uint8_t> to, DType to_type) {
   const auto table = std::make_unique<const HalfTable>(from_type, to_type);
+  // Here, because no memory on a thread of its own would end the process.
+  std::vector<std::array<std::uint8_t, 65536>> seen_by(static_cast<std::size_t>(threads.count()));
   CastLoss all;
   std::mutex mutex;
   WorkQueue queue(static_cast<std::int64_t>(from.size() / 2), kElemsPerPiece);
-  threads.run(threads.count(), [&](int) {
-    const auto seen = std::make_unique<std::array<std::uint8_t, 65536>>();
+  threads.run(threads.count(), [&](int thread) {
+    auto& seen = seen_by[static_cast<std::size_t>(thread)];
     CastLoss loss;
     for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
       for (; begin < end; ++begin) {
         const auto bits = load_element<std::uint16_t>(from.data(), begin);
         store_element(to.data(), begin, table->to[bits]);
-        (*seen)[bits] = 1;
+        seen[bits] = 1;
         loss.overflowed += table->overflows[bits];
+        loss.underflowed += table->underflows[bits];
       }
-    for (std::uint32_t i = 0; i < seen->size(); ++i) {
-      if ((*seen)[i] == 0) continue;
+    for (std::uint32_t i = 0; i < seen.size(); ++i) {
+      if (seen[i] == 0) continue;
       const auto bits = static_cast<std::uint16_t>(i);
       const auto before = static_cast<double>(half_value(bits, from_type)),
                  after = static_cast<double>(half_value(table->to[i], to_type));
@@ -103,6 +112,7 @@ CastLoss cast_halves(const Threads& threads, std::span<const std::uint8_t> from,
 void CastLoss::add(const CastLoss& other) {
   largest_change = std::max(largest_change, other.largest_change);
   overflowed += other.overflowed;
+  underflowed += other.underflowed;
 }
 
 CastLoss cast_floats(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,

@@ -10,8 +10,9 @@
 namespace tern {
 
 struct CastLoss {
-  double largest_change = 0;    // relative, of values that stay finite and are not below the type's normal range
-  std::int64_t overflowed = 0;  // finite values that became infinite
+  double largest_change = 0;     // relative, of values that stay finite and are not below the type's normal range
+  std::int64_t overflowed = 0;   // finite values that became infinite
+  std::int64_t underflowed = 0;  // values below that range that changed, to zero or nearly so
   void add(const CastLoss& other);
 };
 

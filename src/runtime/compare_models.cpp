@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/errors.h"
 #include "base/words.h"
@@ -159,6 +160,11 @@ std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) 
   return shape;
 }
 
+// As the model means them: ternary experts of GGUF are one tall matrix in `shape`.
+const std::vector<std::int64_t>& axes(const ModelTensor& tensor) {
+  return tensor.ternary && tensor.type != StoredType::u8 ? tensor.stored_shape : tensor.shape;
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
@@ -173,9 +179,9 @@ class Comparison {
   Result<TensorDifference> tensors(std::size_t ia, std::size_t ib) const {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
     TensorDifference out{.name = a.hf_name};
-    if (without_leading_ones(a.shape) != without_leading_ones(b.shape)) {
+    if (without_leading_ones(axes(a)) != without_leading_ones(axes(b))) {
       out.kind = Kind::differs;
-      out.what = fmt::format("{} here, {} there", shape_text(a.shape), shape_text(b.shape));
+      out.what = fmt::format("{} here, {} there", shape_text(axes(a)), shape_text(axes(b)));
       return out;
     }
     out.elements = 1;
@@ -199,6 +205,8 @@ class Comparison {
  private:
   Result<Finding> compare(std::size_t ia, std::size_t ib, TensorDifference& out) const {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
+    TERN_RETURN_IF_ERROR(check_bytes(a_.checkpoint(), a));
+    TERN_RETURN_IF_ERROR(check_bytes(b_.checkpoint(), b));
     const auto floats = [](const Model& model, const ModelTensor& tensor) {
       return Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype};
     };
@@ -242,11 +250,34 @@ class Comparison {
   const Model &a_, &b_;
 };
 
-std::unordered_map<std::string_view, std::size_t> by_hf_name(const Model& model) {
-  std::unordered_map<std::string_view, std::size_t> map;
-  for (std::size_t i = 0; i < model.tensors().size(); ++i) map.emplace(model.tensors()[i].hf_name, i);
-  return map;
+// Names that several tensors of one model share once they are Hugging Face's: both spellings of a norm, say.
+std::unordered_set<std::string_view> shared_names(const Model& a, const Model& b) {
+  std::unordered_set<std::string_view> shared;
+  for (const Model* model : {&a, &b}) {
+    std::unordered_set<std::string_view> seen;
+    for (const ModelTensor& tensor : model->tensors())
+      if (!seen.insert(tensor.hf_name).second) shared.insert(tensor.hf_name);
+  }
+  return shared;
 }
+
+// The name by which a tensor is looked for in the other model. Where Hugging Face's is not its own, that in the file,
+// which a checkpoint has once: no tensor is passed over.
+class Keys {
+ public:
+  Keys(const Model& a, const Model& b) : shared_(shared_names(a, b)) {}
+  [[nodiscard]] std::string_view of(const ModelTensor& tensor) const {
+    return shared_.contains(tensor.hf_name) ? tensor.name : tensor.hf_name;
+  }
+  [[nodiscard]] std::unordered_map<std::string_view, std::size_t> all(const Model& model) const {
+    std::unordered_map<std::string_view, std::size_t> map;
+    for (std::size_t i = 0; i < model.tensors().size(); ++i) map.emplace(of(model.tensors()[i]), i);
+    return map;
+  }
+
+ private:
+  std::unordered_set<std::string_view> shared_;
+};
 
 }  // namespace
 
@@ -259,17 +290,20 @@ bool ModelDifference::equal() const {
 Result<ModelDifference> compare_models(const Context& context, const Model& a, const Model& b,
                                        const ModelProgress& progress) {
   const Comparison comparison(context, a, b);
-  const auto in_a = by_hf_name(a), in_b = by_hf_name(b);
+  const Keys keys(a, b);
+  const auto in_a = keys.all(a), in_b = keys.all(b);
   ModelDifference out;
   std::size_t done = 0, total = 0;
   for (const ModelTensor& tensor : a.tensors()) total += tensor.bytes;
   for (std::size_t i = 0; i < a.tensors().size(); ++i) {
     const ModelTensor& tensor = a.tensors()[i];
-    const auto other = in_b.find(tensor.hf_name);
+    const auto other = in_b.find(keys.of(tensor));
     if (other == in_b.end()) {
-      out.tensors.push_back({.name = tensor.hf_name, .kind = Kind::only_in_a, .what = "only in the first"});
+      out.tensors.push_back(
+          {.name = std::string(keys.of(tensor)), .kind = Kind::only_in_a, .what = "only in the first"});
     } else {
       TERN_ASSIGN(difference, comparison.tensors(i, other->second));
+      difference.name = keys.of(tensor);
       out.tensors.push_back(std::move(difference));
     }
     done += tensor.bytes;
@@ -277,8 +311,9 @@ Result<ModelDifference> compare_models(const Context& context, const Model& a, c
       return error(Code::invalid_argument, "compare_models", "stopped by the caller");
   }
   for (const ModelTensor& tensor : b.tensors())
-    if (!in_a.contains(tensor.hf_name))
-      out.tensors.push_back({.name = tensor.hf_name, .kind = Kind::only_in_b, .what = "only in the second"});
+    if (!in_a.contains(keys.of(tensor)))
+      out.tensors.push_back(
+          {.name = std::string(keys.of(tensor)), .kind = Kind::only_in_b, .what = "only in the second"});
   return out;
 }
 

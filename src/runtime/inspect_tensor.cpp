@@ -15,7 +15,12 @@ Result<TensorReport> inspect_tensor(const Context& context, const Model& model, 
                  model.tensors().size());
   TensorReport report;
   ModelTensor tensor = model.tensors()[index];
-  if (!tensor.ternary) return report;
+  if (!tensor.ternary) {
+    TERN_RETURN_IF_ERROR(check_bytes(model.checkpoint(), tensor));
+    if (tensor.checksum) model.checkpoint().release(tensor.index, 0, tensor.bytes);
+    report.checksum = tensor.checksum;
+    return report;
+  }
   const bool guessed = !tensor.layout && tensor.type == StoredType::i2_s;
   if (guessed) {  // any order that the shape allows has the same codes
     for (const Layout layout : {Layout::i2_s_x86_128, Layout::i2_s_arm_64, Layout::i2_s_1x4})

@@ -37,7 +37,9 @@ std::string_view without(std::string_view name, std::string_view end) {
 class Interpreter {
  public:
   Interpreter(const Checkpoint& checkpoint, const std::string& config, const ReadOptions& options)
-      : checkpoint_(checkpoint), metadata_(checkpoint.metadata()), config_(config), options_(options) {}
+      : checkpoint_(checkpoint), config_(config), options_(options) {
+    for (const MetaEntry& entry : checkpoint.metadata()) metadata_.emplace(entry.key, &entry.value);
+  }
 
   Result<std::vector<ModelTensor>> run() {
     for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
@@ -68,13 +70,12 @@ class Interpreter {
     } else if (stored.type == StoredType::u8) {
       TERN_RETURN_IF_ERROR(interpret_u8(tensor));
     }
-    if (!tensor.ternary) return tensor;
     if (tensor.scales_index) {
       tensor.bytes += checkpoint_.tensors()[*tensor.scales_index].bytes;
       tensor.scale_type = checkpoint_.tensors()[*tensor.scales_index].type;
       scales_.push_back(*tensor.scales_index);
     }
-    if (const std::string* text = keys::text(metadata_, keys::checksum_of(tensor.name))) {
+    if (const std::string* text = text_of(keys::checksum_of(tensor.name))) {
       std::uint64_t value = 0;
       if (text->size() != 16 || !parse_hex(*text, value))
         return error(Code::corrupt_file, kWhere, "{} is '{}', not 16 hexadecimal digits",
@@ -82,6 +83,12 @@ class Interpreter {
       tensor.checksum = value;
     }
     return tensor;
+  }
+
+  // The text of a key, or null.
+  [[nodiscard]] const std::string* text_of(std::string_view key) const {
+    const auto found = metadata_.find(key);
+    return found == metadata_.end() ? nullptr : found->second->text();
   }
 
   static bool parse_hex(std::string_view text, std::uint64_t& value) {
@@ -133,7 +140,7 @@ class Interpreter {
     const auto plain = checked_mul(tensor.n(), tensor.k());
     if (plain && tensor.bytes == static_cast<std::size_t>(*plain / 4))
       tensor.scales_index = checkpoint_.find(std::string(without(tensor.name, ".weight")) + ".scale");
-    if (const std::string* said = keys::text(metadata_, keys::kFormat)) {
+    if (const std::string* said = text_of(keys::kFormat)) {
       const Result<Layout> layout = parse_layout(*said);
       if (layout.ok() && said->starts_with("i2_s.")) {
         tensor.layout = *layout;
@@ -160,7 +167,7 @@ class Interpreter {
 
   Status find_tiles(ModelTensor& tensor) {
     const std::string key = keys::tiles_of(tensor.n(), tensor.k());
-    if (const std::string* text = keys::text(metadata_, key)) {
+    if (const std::string* text = text_of(key)) {
       std::int64_t numbers[3];
       if (!keys::parse_numbers(*text, ',', numbers, 3))
         return error(Code::corrupt_file, kWhere, "{} is '{}', not three numbers apart by commas", key,
@@ -182,8 +189,7 @@ class Interpreter {
   // ---- safetensors: metadata of our own, or the names of Hugging Face's packed checkpoints ----
 
   Status interpret_u8(ModelTensor& tensor) {
-    if (const std::string* shape = keys::text(metadata_, keys::shape_of(tensor.name)))
-      return interpret_own(tensor, *shape);
+    if (const std::string* shape = text_of(keys::shape_of(tensor.name))) return interpret_own(tensor, *shape);
     const std::string_view stem = without(tensor.name, ".weight");
     const auto scale = checkpoint_.find(tensor.name + "_scale");
     if (stem.empty() || !scale || tensor.shape.size() != 2) return {};
@@ -201,10 +207,14 @@ class Interpreter {
     if (!keys::parse_numbers(shape, 'x', size, 2))
       return error(Code::corrupt_file, kWhere, "{} is '{}', not NxK", escaped(keys::shape_of(tensor.name)),
                    printable(shape));
-    const std::string* format = keys::text(metadata_, keys::kFormat);
+    const std::string* format = text_of(keys::kFormat);
     if (format == nullptr)
       return error(Code::corrupt_file, kWhere, "'{}' has a shape but no {}", escaped(tensor.name), keys::kFormat);
-    TERN_ASSIGN(layout, parse_layout(*format));
+    const Result<Layout> said = parse_layout(*format);
+    if (!said.ok())
+      return error(Code::corrupt_file, kWhere, "{} is '{}', no format that this version knows", keys::kFormat,
+                   printable(*format));
+    const Layout layout = *said;
     TERN_ASSIGN(bytes, layout_bytes(layout, size[0], size[1]));
     if (bytes != tensor.bytes)
       return error(Code::corrupt_file, kWhere, "'{}' is {} in {}, which has {} bytes; there are {}",
@@ -217,17 +227,20 @@ class Interpreter {
     if (!tensor.scales_index)
       return error(Code::corrupt_file, kWhere, "'{}' is not there, the scales of '{}'", escaped(scales),
                    escaped(tensor.name));
-    const std::string* by = keys::text(metadata_, keys::granularity_of(tensor.name));
-    if (by == nullptr) by = keys::text(metadata_, keys::kGranularity);
+    const std::string* by = text_of(keys::granularity_of(tensor.name));
+    if (by == nullptr) by = text_of(keys::kGranularity);
     if (by != nullptr) {
-      TERN_ASSIGN(granularity, parse_granularity(*by));
-      tensor.granularity = granularity;
+      const Result<Granularity> granularity = parse_granularity(*by);
+      if (!granularity.ok())
+        return error(Code::corrupt_file, kWhere, "the granularity of '{}' is '{}', not tensor, row or group:N",
+                     escaped(tensor.name), printable(*by));
+      tensor.granularity = *granularity;
     }
     return layout == Layout::hf_packed ? find_direction(tensor) : Status();
   }
 
   Status find_direction(ModelTensor& tensor) {
-    const std::string* said = keys::text(metadata_, keys::kWeightScale);
+    const std::string* said = text_of(keys::kWeightScale);
     if (said != nullptr && (*said == name(WeightScale::multiplies) || *said == name(WeightScale::divides))) {
       tensor.weight_scale = *said == name(WeightScale::divides) ? WeightScale::divides : WeightScale::multiplies;
       return {};
@@ -254,7 +267,7 @@ class Interpreter {
   }
 
   const Checkpoint& checkpoint_;
-  const Metadata& metadata_;
+  std::unordered_map<std::string_view, const MetaValue*> metadata_;  // a header may have as many keys as tensors
   const std::string& config_;
   const ReadOptions& options_;
   std::optional<Result<WeightScale>> direction_;

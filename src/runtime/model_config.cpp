@@ -72,6 +72,11 @@ Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view ar
         "{}, and GGUF must name the model's architecture; give it (--architecture bitnet-b1.58, say). Rows of "
         "q and k stay in Hugging Face's order, which llama.cpp's 'llama' does not have",
         type.empty() ? std::string("no model_type is known") : "the model_type is '" + escaped(type, 40) + "'");
+  if (arch == "llama")
+    return error(Code::unsupported, "--architecture",
+                 "llama.cpp's 'llama' has the rows of q and k in another order than Hugging Face, and rows are not "
+                 "moved here: the file would load and talk nonsense; write safetensors, or GGUF by llama.cpp's own "
+                 "converter and quantize that");
   set_key(out.metadata, "general.architecture", MetaValue(arch));
   const auto set = [&](const char* key, MetaValue value) { set_key(out.metadata, arch + "." + key, std::move(value)); };
   if (config_json.empty()) {

@@ -79,6 +79,13 @@ class Planner {
   Result<ModelPlan> run(const std::string& output) {
     plan_.container = options_.container.value_or(output.ends_with(".gguf") ? Container::gguf : Container::safetensors);
     TERN_RETURN_IF_ERROR(settle_layout());
+    plan_.scheme = options_.scheme;
+    plan_.granularity = granularity_;
+    plan_.match_bitnet = options_.match_bitnet;
+    plan_.non_finite = options_.non_finite;
+    plan_.lossy = options_.lossy;
+    plan_.histograms = options_.histograms;
+    plan_.preference = options_.preference;
     TERN_ASSIGN(include, NameFilter::compile(options_.include, "--include"));
     TERN_ASSIGN(exclude, NameFilter::compile(options_.exclude, "--exclude"));
     TERN_ASSIGN(drop, NameFilter::compile(options_.drop, "--drop"));
@@ -138,7 +145,12 @@ class Planner {
 
   Result<TensorPlan> plan(std::size_t i) {
     const ModelTensor& tensor = in_.tensors[i];
-    TensorPlan out{.input = i, .name = output_name(tensor), .type = tensor.type, .in_bytes = tensor.bytes};
+    TensorPlan out{.input = i,
+                   .input_name = tensor.name,
+                   .input_type = tensor.type,
+                   .name = output_name(tensor),
+                   .type = tensor.type,
+                   .in_bytes = tensor.bytes};
     out.out_bytes = tensor.bytes;
     if (found(drop_, tensor, dropped_)) {
       out.action = Action::drop;
@@ -182,6 +194,13 @@ class Planner {
       return error(why.code, kWhere, "'{}': {}", escaped(tensor.name), why.message);
     };
     if (!tensor.unreadable.empty()) return refuse({Code::invalid_argument, tensor.unreadable, ""});
+    // They are one tall matrix here, and nothing in safetensors would say how tall each was.
+    if (!to_gguf() && in_.container == Container::gguf && tensor.stored_shape.size() > 2)
+      return refuse({Code::unsupported,
+                     fmt::format("it has {} axes, of which safetensors would keep two; write GGUF, or leave it out "
+                                 "with --drop",
+                                 tensor.stored_shape.size()),
+                     ""});
     out.action = action;
     out.layout = plan_.layout;
     if (plan_.layout == Layout::tl1 || plan_.layout == Layout::tl2) {
@@ -271,13 +290,23 @@ class Planner {
     if (!to_gguf() && in_.container == Container::gguf && !in_.metadata.empty())
       plan_.notes.push_back(fmt::format(
           "the {} metadata keys of GGUF, tokenizer included, have no place in safetensors", in_.metadata.size()));
+    if (const std::string* arch = keys::text(in_.metadata, "general.architecture");
+        !to_gguf() && in_.container == Container::gguf && arch != nullptr && *arch == "llama")
+      plan_.notes.emplace_back(
+          "rows of q and k stay in the order of llama.cpp, which Hugging Face's Llama does not have");
     if (!to_gguf() && find_key(out, "format") == nullptr) set_key(out, "format", MetaValue("pt"));
     if (to_gguf() && !options_.architecture.empty())
       set_key(out, "general.architecture", MetaValue(options_.architecture));
     const bool any = plan_.count(Action::quantize) + plan_.count(Action::repack) > 0;
     if (to_gguf() && any) set_key(out, "general.file_type", MetaValue(file_type(plan_.layout)));
     set_key(out, keys::kVersion, MetaValue(TERN_VERSION));
-    if (!any) return {};
+    if (any) write_format();
+    write_tensor_keys();
+    return {};
+  }
+
+  void write_format() {
+    Metadata& out = plan_.metadata;
     set_key(out, keys::kFormat, MetaValue(name(plan_.layout)));
     carry_or_set(keys::kScheme, std::string(name(options_.scheme)));
     if (options_.quantize && options_.match_bitnet) {
@@ -286,8 +315,6 @@ class Planner {
       set_key(out, keys::kMatch, MetaValue(*match));
     }
     if (plan_.layout == Layout::hf_packed) set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
-    write_tensor_keys();
-    return {};
   }
 
   // Converted files keep the word of the file they come from, where it had one.
@@ -304,18 +331,19 @@ class Planner {
     Metadata& out = plan_.metadata;
     std::optional<Granularity> common;
     for (const TensorPlan& tensor : plan_.tensors) {
+      if (tensor.action == Action::drop) continue;
+      // push_back, not set_key: thousands of keys that are known to be new
+      out.push_back({keys::checksum_of(tensor.name), MetaValue(keys::checksum_text(0))});  // known when it is written
       if (tensor.action != Action::quantize && tensor.action != Action::repack) continue;
       const ModelTensor& input = in_.tensors[tensor.input];
       if (!common) {
         common = tensor.granularity;
         set_key(out, keys::kGranularity, MetaValue(name(*common)));
       }
-      // add, not set_key: thousands of keys that are known to be new
       if (tensor.granularity != *common)
         out.push_back({keys::granularity_of(tensor.name), MetaValue(name(tensor.granularity))});
       if (!to_gguf())
         out.push_back({keys::shape_of(tensor.name), MetaValue(fmt::format("{}x{}", input.n(), input.k()))});
-      out.push_back({keys::checksum_of(tensor.name), MetaValue(keys::checksum_text(0))});
       if (plan_.layout != Layout::tl1 && plan_.layout != Layout::tl2) continue;
       const LutTiles& tiles = tensor.layout.tiles;
       set_key(out, keys::tiles_of(input.n(), input.k()),

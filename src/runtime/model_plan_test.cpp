@@ -185,6 +185,11 @@ TEST(ModelPlan, MetadataIsCarriedThrough) {
   EXPECT_EQ(find_key(out->metadata, "tokenizer.ggml.model"), nullptr);
   ASSERT_EQ(out->notes.size(), 1U);
   EXPECT_NE(out->notes[0].find("4 metadata keys"), std::string::npos);
+  const auto llama = plan(bitnet(), "o.safetensors", {.quantize = false},
+                          {{"general.architecture", MetaValue("llama")}}, Container::gguf);
+  ASSERT_TRUE(llama.ok());
+  ASSERT_EQ(llama->notes.size(), 2U);
+  EXPECT_NE(llama->notes[1].find("rows of q and k"), std::string::npos);
 }
 
 }  // namespace

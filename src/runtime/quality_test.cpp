@@ -127,9 +127,11 @@ TEST(CastFloats, RoundsAndTellsWhatItLost) {
   const std::span<const std::uint8_t> bytes{reinterpret_cast<const std::uint8_t*>(x.data()), x.size() * 4};
   const auto f16 = cast_floats(cpu().state().threads, bytes, DType::f32, out, DType::f16);
   EXPECT_EQ(f16.overflowed, 1);
+  EXPECT_EQ(f16.underflowed, 1) << "1e-30 is 0 there";
   EXPECT_EQ(f16.largest_change, 0) << "the rest is exact, or below f16's normal range";
   const auto bf16 = cast_floats(cpu().state().threads, bytes, DType::f32, out, DType::bf16);
   EXPECT_EQ(bf16.overflowed, 0);
+  EXPECT_EQ(bf16.underflowed, 0);
   EXPECT_GE(bf16.largest_change, 144.0 / 70000) << "70000 becomes 70144";
   EXPECT_LE(bf16.largest_change, 0x1p-8);
   std::vector<std::uint8_t> back(x.size() * 4);
@@ -144,16 +146,21 @@ TEST(CastFloats, EveryHalfBecomesWhatItsValueBecomes) {
     const auto loss =
         cast_floats(cpu().state().threads, {reinterpret_cast<const std::uint8_t*>(all.data()), all.size() * 2}, from,
                     {reinterpret_cast<std::uint8_t*>(out.data()), out.size() * 2}, to);
-    std::int64_t overflowed = 0;
+    std::int64_t overflowed = 0, underflowed = 0;
     for (std::int64_t i = 0; i < 65536; ++i) {
       const double value = read_element(all.data(), from, i);
       std::uint16_t want = 0;
       if (to == DType::f16) want = simd::to_f16(static_cast<float>(value));
       if (to == DType::bf16) want = simd::to_bf16(static_cast<float>(value));
       ASSERT_EQ(out[static_cast<std::size_t>(i)], want) << i;
+      underflowed +=
+          std::fabs(value) < (to == DType::f16 ? 0x1p-14 : 0x1p-126) && value != read_element(out.data(), to, i) ? 1
+                                                                                                                 : 0;
       overflowed += std::isfinite(value) && std::isinf(read_element(out.data(), to, i)) ? 1 : 0;
     }
     EXPECT_EQ(loss.overflowed, overflowed);
+    EXPECT_EQ(loss.underflowed, underflowed);
+    EXPECT_GT(to == DType::f16 ? underflowed : 1, 0);
     EXPECT_GT(to == DType::f16 ? overflowed : 1, 0);
     EXPECT_LE(loss.largest_change, to == DType::f16 ? 0 : 0x1p-8) << "f16 has more digits than bf16";
   }

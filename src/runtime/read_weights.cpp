@@ -69,6 +69,17 @@ Result<std::vector<float>> read_floats(const Checkpoint& checkpoint, std::size_t
   return values;
 }
 
+Status check_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor) {
+  if (tensor.ternary || !tensor.checksum) return {};
+  return check_bytes(tensor, checksum(checkpoint.data(tensor.index), {}));
+}
+
+Status check_bytes(const ModelTensor& tensor, std::uint64_t found) {
+  if (tensor.ternary || !tensor.checksum || found == *tensor.checksum) return {};
+  return error(Code::corrupt_file, kWhere, "'{}': the checksum of its bytes is {:016x}, the file says {:016x}",
+               escaped(tensor.name), found, *tensor.checksum);
+}
+
 Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& checkpoint, const ModelTensor& tensor) {
   if (!tensor.ternary) return error(Code::invalid_argument, kWhere, "it is {}, no ternary weights", name(tensor.type));
   if (!tensor.layout) return error(Code::invalid_argument, kWhere, "{}", tensor.unreadable);

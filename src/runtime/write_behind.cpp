@@ -2,6 +2,7 @@
 #include "runtime/write_behind.h"
 
 #include <chrono>
+#include <new>
 #include <system_error>
 
 namespace tern {
@@ -25,7 +26,12 @@ void WriteBehind::write(Piece& piece) {
     const std::lock_guard lock(mutex_);
     return !failed_.ok();
   }();
-  Status status = useless ? Status() : writer_.write(piece.bytes);
+  Status status;
+  try {
+    if (!useless) status = writer_.write(piece.bytes);
+  } catch (const std::bad_alloc&) {  // an error that a full disk makes has a text, too
+    status = Error{Code::memory_allocation, "there is no memory left", "write_model"};
+  }
   if (piece.done) piece.done();
   if (status.ok()) return;
   const std::lock_guard lock(mutex_);

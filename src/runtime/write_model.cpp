@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -78,13 +79,12 @@ class Buffers {
 
 class Pipeline {
  public:
-  Pipeline(const Context& context, const Model& model, const ModelPlan& plan, const WriteOptions& options,
-           const ModelProgress& progress, CheckpointWriter& writer)
+  Pipeline(const Context& context, const Model& model, const ModelPlan& plan, const ModelProgress& progress,
+           CheckpointWriter& writer)
       : context_(context),
         threads_(context.state().threads),
         model_(model),
         plan_(plan),
-        options_(options),
         progress_(progress),
         writer_(writer),
         behind_(writer) {
@@ -161,7 +161,10 @@ class Pipeline {
     const TensorPlan& plan = plan_.tensors[i];
     Status status;
     switch (plan.action) {
-      case Action::quantize: status = quantize(i, bytes); break;
+      case Action::quantize:
+        TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), model_.tensors()[plan.input]));
+        status = quantize(i, bytes);
+        break;
       case Action::repack: status = repack(i, bytes); break;
       case Action::cast: return cast(i);
       case Action::copy: return copy(i);
@@ -175,15 +178,19 @@ class Pipeline {
 
   Status copy(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
-    const std::size_t index = model_.tensors()[plan.input].index;
+    const ModelTensor& input = model_.tensors()[plan.input];
+    const std::size_t index = input.index;
     const std::span<const std::uint8_t> bytes = model_.checkpoint().data(index);
+    RunningChecksum sum;
     for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
       const std::size_t some = std::min(kPieceBytes, bytes.size() - at);
+      sum.add(bytes.subspan(at, some));
       TERN_RETURN_IF_ERROR(behind_.push(bytes.subspan(at, some),
                                         [this, index, at, some] { model_.checkpoint().release(index, at, some); }));
       TERN_RETURN_IF_ERROR(told(plan, some));
     }
-    return {};
+    report_.tensors[i].checksum = sum.value();
+    return check_bytes(input, sum.value());
   }
 
   Status cast(std::size_t i) {
@@ -192,17 +199,22 @@ class Pipeline {
     const DType from = *info(input.type).dtype, to = *info(plan.type).dtype;
     const std::span<const std::uint8_t> bytes = model_.checkpoint().data(input.index);
     CastLoss loss;
+    RunningChecksum before, after;
     for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
       const std::size_t some = std::min(kPieceBytes, bytes.size() - at), out = some / size_of(from) * size_of(to);
       TERN_ASSIGN(taken, buffer(out));
       loss.add(cast_floats(threads_, bytes.subspan(at, some), from, {taken->memory.get(), out}, to));
+      if (input.checksum) before.add(bytes.subspan(at, some));
+      after.add({taken->memory.get(), out});
       TERN_RETURN_IF_ERROR(push(taken, out));
       model_.checkpoint().release(input.index, at, some);
       TERN_RETURN_IF_ERROR(told(plan, some));
     }
     report_.tensors[i].largest_change = loss.largest_change;
     report_.tensors[i].overflowed = loss.overflowed;
-    return {};
+    report_.tensors[i].underflowed = loss.underflowed;
+    report_.tensors[i].checksum = after.value();
+    return check_bytes(input, before.value());
   }
 
   Status repack(std::size_t i, std::size_t bytes) {
@@ -210,7 +222,7 @@ class Pipeline {
     const ModelTensor& input = model_.tensors()[plan.input];
     TERN_ASSIGN(weights, read_weights(context_, model_.checkpoint(), input));
     model_.checkpoint().release(input.index, 0, model_.checkpoint().data(input.index).size());
-    TERN_ASSIGN(fitted, fitted_scales(weights, plan, options_.lossy));
+    TERN_ASSIGN(fitted, fitted_scales(weights, plan, plan_.lossy));
     return encode(i, weights, fitted, bytes);
   }
 
@@ -220,14 +232,14 @@ class Pipeline {
     const ConstTensorView x{model_.checkpoint().data(input.index).data(), *info(input.type).dtype,
                             Shape{input.n(), input.k()}};
     QuantizeOptions how;
-    how.scheme = options_.scheme;
-    how.granularity = options_.granularity.value_or(plan.granularity);
+    how.scheme = plan_.scheme;
+    how.granularity = plan_.granularity;
     how.format = Format::i2;
-    how.non_finite = options_.non_finite;
-    how.preference = options_.preference;
+    how.non_finite = plan_.non_finite;
+    how.preference = plan_.preference;
     QuantizedTensor weights;
     std::optional<double> threshold;
-    if (options_.match_bitnet) {
+    if (plan_.match_bitnet) {
       TERN_ASSIGN(match, quantize_like_bitnet(context_, x, how));
       weights = std::move(match.weights);
       threshold = match.threshold;
@@ -249,10 +261,10 @@ class Pipeline {
                                 .granularity = plan.granularity,
                                 .threshold = threshold,
                                 .trits = report.trits,
-                                .non_finite = options_.non_finite};
+                                .non_finite = plan_.non_finite};
     TERN_ASSIGN(quality, quality_of(context_, measured));
     report.quality = quality;
-    if (options_.histograms) report.histogram = histogram_of(measured);
+    if (plan_.histograms) report.histogram = histogram_of(measured);
     model_.checkpoint().release(input.index, 0, model_.checkpoint().data(input.index).size());
     Status encoded = encode(i, weights, fitted, bytes);
     if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
@@ -340,7 +352,6 @@ class Pipeline {
   const Threads& threads_;
   const Model& model_;
   const ModelPlan& plan_;
-  const WriteOptions& options_;
   const ModelProgress& progress_;
   CheckpointWriter& writer_;
   std::size_t done_bytes_ = 0, total_bytes_ = 0;
@@ -352,17 +363,48 @@ class Pipeline {
   WriteBehind behind_;  // last, so that it ends before what it uses
 };
 
+// Whether the plan was made of this model, or of one with the same tensors.
+Status check_fits(const ModelPlan& plan, const Model& model) {
+  const std::span<const ModelTensor> tensors = model.tensors();
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.input >= tensors.size())
+      return error(Code::invalid_argument, kWhere, "the plan reads tensor {} of a model that has {}; plan this model",
+                   tensor.input, tensors.size());
+    const ModelTensor& input = tensors[tensor.input];
+    if (tensor.input_name != input.name || tensor.input_type != input.type || tensor.in_bytes != input.bytes)
+      return error(Code::invalid_argument, kWhere,
+                   "the plan reads '{}', {} of {} bytes, where this model has '{}', {} of {}; plan this model",
+                   escaped(tensor.input_name), name(tensor.input_type), tensor.in_bytes, escaped(input.name),
+                   name(input.type), input.bytes);
+  }
+  return {};
+}
+
+// The output must not be a file that the model is read from: its shards, their index, the configuration beside them.
+Status check_output(const Model& model, const std::string& output) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string& opened = model.checkpoint().path();
+  const fs::path folder = fs::is_directory(opened, ignored) ? fs::path(opened) : fs::path(opened).parent_path();
+  std::vector<std::string> read = {opened, (folder / "config.json").string(),
+                                   (folder / "model.safetensors.index.json").string()};
+  for (const CheckpointFile& file : model.checkpoint().files()) read.push_back(file.path);
+  for (const std::string& path : read)
+    if (same_file(path, output))
+      return error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
+  return {};
+}
+
 }  // namespace
 
 Result<ModelReport> write_model(const Context& context, const Model& model, const ModelPlan& plan,
-                                const std::string& output, const WriteOptions& options, const ModelProgress& progress) {
-  for (const CheckpointFile& file : model.checkpoint().files())
-    if (same_file(file.path, output))
-      return error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
+                                const std::string& output, const ModelProgress& progress) {
+  TERN_RETURN_IF_ERROR(check_fits(plan, model));
+  TERN_RETURN_IF_ERROR(check_output(model, output));
   remove_stale_outputs(output);
   TERN_ASSIGN(writer,
               CheckpointWriter::create(output, plan.container, plan.metadata, stored_tensors(plan, model.tensors())));
-  return Pipeline(context, model, plan, options, progress, writer).run();
+  return Pipeline(context, model, plan, progress, writer).run();
 }
 
 }  // namespace tern

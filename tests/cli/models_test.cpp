@@ -50,6 +50,13 @@ TEST_F(ModelCommandTest, QuantizeConvertVerify) {
   EXPECT_EQ(tern({"verify", "a.gguf", "model"}).exit_code, 1);
 }
 
+TEST_F(ModelCommandTest, OneOfVerifySaysThatTheyDiffer) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const Outcome full = start("/bin/sh", {"-c", "exec \"$0\" verify model model >/dev/full", command_path()}, folder());
+  EXPECT_EQ(full.exit_code, 2) << "equal, but nobody could read it";
+  EXPECT_NE(full.err.find("standard output"), std::string::npos) << full.err;
+}
+
 TEST_F(ModelCommandTest, EveryOptionOfQuantizeIsTaken) {
   (void)tern_json(
       {"quantize", "model", "-o", "m.safetensors", "--format", "hf_packed", "--match", "bitnet", "--threads", "1"});
@@ -107,6 +114,21 @@ TEST_F(ModelCommandTest, TheReportIsOnePageWithPlots) {
   EXPECT_EQ(files(), (std::vector<std::string>{"a.gguf", "model", "r.html"}));
 }
 
+TEST_F(ModelCommandTest, TheReportTakesNoOtherFilesPlace) {
+  std::filesystem::create_symlink(path("model/config.json"), path("link.html"));
+  for (const char* page :
+       {"a.gguf", "./model/../a.gguf", "model/model.safetensors", "model/config.json", "link.html"}) {
+    expect_error({"quantize", "model", "-o", "a.gguf", "--report", page}, {"--report", "put; name the page otherwise"});
+    EXPECT_FALSE(std::filesystem::exists(path("a.gguf"))) << page;
+  }
+  // What lies where a temporary file might is left alone.
+  std::filesystem::create_symlink(path("model/config.json"), path("r.html.tmp"));
+  const std::string config = text_of("model/config.json");
+  EXPECT_EQ(tern({"quantize", "model", "-o", "a.gguf", "--report", "r.html"}).exit_code, 0);
+  EXPECT_EQ(text_of("model/config.json"), config);
+  EXPECT_EQ(text_of("r.html").find("<!doctype html>"), 0u);
+}
+
 TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   expect_error({"quantize", "model", "-o", "a.gguf", "--format", "hf_packed"}, {"gguf", "hf_packed", "tq2_0"});
   expect_error({"quantize", "model", "-o", "a.gguf", "--format", "q4"}, {"q4", "tq2_0"});
@@ -121,6 +143,16 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   expect_error({"quantize", "gone.gguf", "-o", "a.gguf"}, {"gone.gguf", "No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--variant", "x64"}, {"x64", "arm_64"});
   expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"}, {"none.ini"});
+  expect_error({"quantize", "model", "-o", "a.safetensors", "--architecture", "bitnet"}, {"--architecture", "GGUF"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--later-tl2"}, {"--later-tl2", "i2_s"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--architecture", "llama"}, {"llama", "order"});
+  for (const Arguments& option :
+       {Arguments{"--variant", "1x4"}, Arguments{"--weight-scale", "divides"}, Arguments{"--kernel-config", "k.ini"},
+        Arguments{"--gguf-type", "TL2"}, Arguments{"--architecture", "x"}, Arguments{"--later-tl2"}}) {
+    Arguments all = {"quantize", "w.npy", "-o", "w.npz"};
+    all.insert(all.end(), option.begin(), option.end());
+    expect_error(all, {option.front().c_str(), "is for checkpoints"});
+  }
   expect_error({"inspect", "model", "--tensor", "nope"}, {"nope"});
   expect_error({"verify", "model", "gone.gguf"}, {"gone.gguf"}, 2);
   EXPECT_EQ(files(), std::vector<std::string>{"model"});

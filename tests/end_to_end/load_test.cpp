@@ -37,7 +37,7 @@ TEST(LoadLayers, EqualThoseThatArePackedByHand) {
     const WriteOptions options{.layout = layout};
     const auto plan = plan_model(*original, folder / file, options);
     ASSERT_TRUE(plan.ok()) << plan.error().str();
-    ASSERT_TRUE(write_model(*context, *original, *plan, folder / file, options).ok());
+    ASSERT_TRUE(write_model(*context, *original, *plan, folder / file).ok());
     const auto layer = BitLinear::load(*context, folder / file, "blk.0.ffn_down.weight");
     ASSERT_TRUE(layer.ok()) << layer.error().str();
     EXPECT_EQ(layer->weights().checksum(), packed->checksum());

@@ -32,7 +32,7 @@ class Models : public testing::Test {
     if (!model.ok()) return std::move(model).error();
     auto plan = plan_model(*model, out, options);
     if (!plan.ok()) return std::move(plan).error();
-    return write_model(cpu(), *model, *plan, out, options);
+    return write_model(cpu(), *model, *plan, out);
   }
   static ModelDifference compare(const std::string& a, const std::string& b) {
     const auto first = Model::open(a), second = Model::open(b);
@@ -137,6 +137,30 @@ TEST_F(Models, TqHoldsHalfFloatScales) {
   }
 }
 
+// 0.375 is an f16, but tq2_0 has no scale for a block of zeros: it is read back as 1.
+TEST_F(Models, TqReadsBackBlocksOfZeros) {
+  const std::string from = path("z.safetensors");
+  auto writer = CheckpointWriter::create(
+      from, Container::safetensors, {},
+      {{.name = "model.layers.0.mlp.up_proj.weight", .type = StoredType::bf16, .shape = {2, 512}}});
+  ASSERT_TRUE(writer.ok());
+  std::vector<std::uint16_t> weights(1024, simd::to_bf16(0.5F));
+  std::fill_n(weights.begin() + 256, 256, std::uint16_t{0});  // the mean of all is 0.375
+  ASSERT_TRUE(writer->write({reinterpret_cast<const std::uint8_t*>(weights.data()), weights.size() * 2}).ok());
+  ASSERT_TRUE(writer->finish().ok());
+  for (const Layout layout : {Layout::tq1_0, Layout::tq2_0}) {
+    WriteOptions options{.layout = layout, .match_bitnet = true, .architecture = "bitnet-b1.58"};
+    const auto report = write(from, path("z.gguf"), options);
+    ASSERT_TRUE(report.ok()) << report.error().str();
+    const auto made = Model::open(path("z.gguf"));
+    ASSERT_TRUE(made.ok()) << made.error().str();
+    const auto read = made->read(cpu(), 0);
+    ASSERT_TRUE(read.ok()) << read.error().str();
+    const std::span<const float> scales = read->scale_values();
+    EXPECT_EQ(std::vector<float>(scales.begin(), scales.end()), (std::vector<float>{0.375F, 1, 0.375F, 0.375F}));
+  }
+}
+
 TEST_F(Models, MatchingBitnetIsBF16All) {
   ASSERT_TRUE(write(input(), path("m.safetensors"), {.layout = Layout::hf_packed, .match_bitnet = true}).ok());
   const auto model = Model::open(path("m.safetensors"));
@@ -149,16 +173,16 @@ TEST_F(Models, MatchingBitnetIsBF16All) {
 
 TEST_F(Models, QualityIsReported) {
   const auto model = Model::open(input());
-  const auto plan = plan_model(*model, path("o.gguf"), {});
+  const auto plan = plan_model(*model, path("o.gguf"), {.histograms = true});
   ASSERT_TRUE(plan.ok());
   std::size_t last = 0;
-  const auto report = write_model(cpu(), *model, *plan, path("o.gguf"), {.histograms = true},
-                                  [&](std::string_view, std::size_t done, std::size_t total) {
-                                    EXPECT_GE(done, last);
-                                    EXPECT_LE(done, total);
-                                    last = done;
-                                    return true;
-                                  });
+  const auto report =
+      write_model(cpu(), *model, *plan, path("o.gguf"), [&](std::string_view, std::size_t done, std::size_t total) {
+        EXPECT_GE(done, last);
+        EXPECT_LE(done, total);
+        last = done;
+        return true;
+      });
   ASSERT_TRUE(report.ok()) << report.error().str();
   EXPECT_EQ(last, plan->in_bytes());
   EXPECT_TRUE(report->kernel.starts_with("ternary_quantize.i2."));
@@ -177,7 +201,7 @@ TEST_F(Models, AStoppedRunLeavesNothing) {
   const auto model = Model::open(input());
   const auto plan = plan_model(*model, path("o.gguf"), {});
   const auto stopped =
-      write_model(cpu(), *model, *plan, path("o.gguf"), {},
+      write_model(cpu(), *model, *plan, path("o.gguf"),
                   [](std::string_view, std::size_t done, std::size_t total) { return done * 2 < total; });
   EXPECT_FALSE(stopped.ok());
   EXPECT_EQ(folder_.count(), 2U) << "config.json and model.safetensors";
@@ -187,6 +211,46 @@ TEST_F(Models, TheInputIsNotOverwritten) {
   const auto refused = write(input(), path("model.safetensors"), {});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("is the input"), std::string::npos);
+  const auto config = write(input(), path("config.json"), {});
+  ASSERT_FALSE(config.ok()) << "it was read, too";
+  EXPECT_NE(config.error().message.find("is the input"), std::string::npos);
+}
+
+TEST_F(Models, APlanOfAnotherModelIsRefused) {
+  const auto model = Model::open(input());
+  auto plan = plan_model(*model, path("o.gguf"), {});
+  ASSERT_TRUE(plan.ok());
+  ModelPlan other = *plan;
+  other.tensors[3].input_name = "another.weight";
+  auto refused = write_model(cpu(), *model, other, path("o.gguf"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("another.weight"), std::string::npos) << refused.error().message;
+  other = *plan;
+  other.tensors[3].input = 24;
+  refused = write_model(cpu(), *model, other, path("o.gguf"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::invalid_argument);
+  EXPECT_FALSE(std::filesystem::exists(path("o.gguf")));
+}
+
+// What the plan says is what is written: scheme and scales are not told a second time.
+TEST_F(Models, WhatIsPlannedIsWritten) {
+  const auto model = Model::open(input());
+  const auto plan =
+      plan_model(*model, path("o.safetensors"), {.scheme = Scheme::mse, .granularity = Granularity::row()});
+  ASSERT_TRUE(plan.ok());
+  ASSERT_TRUE(write_model(cpu(), *model, *plan, path("o.safetensors")).ok());
+  const auto made = Model::open(path("o.safetensors"));
+  const std::size_t i = *made->find("blk.0.attn_q.weight");
+  const ModelTensor& t = made->tensors()[i];
+  EXPECT_EQ(t.granularity, Granularity::row());
+  QuantizeOptions how;
+  how.scheme = Scheme::mse;
+  how.granularity = Granularity::row();
+  const auto bytes = model->checkpoint().data(*model->checkpoint().find(t.name));
+  const auto want = quantize(cpu(), {bytes.data(), DType::bf16, {t.n(), t.k()}}, how);
+  ASSERT_TRUE(want.ok());
+  EXPECT_EQ(made->read(cpu(), i)->checksum(), want->checksum());
 }
 
 TEST_F(Models, NonFiniteWeightsAreNamed) {
@@ -246,6 +310,73 @@ TEST_F(Models, APlantedTritIsFoundAndNamed) {
   EXPECT_EQ(differing, 1);
 }
 
+// Two spellings of one name in one file: each tensor is compared, with the one that is called as it is.
+TEST_F(Models, NamesThatBecomeOneAreAllCompared) {
+  const auto save = [&](const char* file, std::uint32_t second) {
+    const std::string layer = "model.layers.0.self_attn.";
+    auto writer =
+        CheckpointWriter::create(path(file), Container::safetensors, {},
+                                 {{.name = layer + "attn_sub_norm.weight", .type = StoredType::f32, .shape = {1}},
+                                  {.name = layer + "inner_attn_ln.weight", .type = StoredType::f32, .shape = {1}}});
+    ASSERT_TRUE(writer.ok());
+    for (const std::uint32_t bits : {0x3F80'0000U, second}) {
+      std::uint8_t bytes[4];
+      std::memcpy(bytes, &bits, 4);
+      ASSERT_TRUE(writer->write(bytes).ok());
+    }
+    ASSERT_TRUE(writer->finish().ok());
+  };
+  save("one.safetensors", 0x4000'0000U);
+  save("two.safetensors", 0x4040'0000U);
+  EXPECT_TRUE(compare(path("one.safetensors"), path("one.safetensors")).equal());
+  const ModelDifference found = compare(path("one.safetensors"), path("two.safetensors"));
+  ASSERT_EQ(found.tensors.size(), 2U);
+  EXPECT_FALSE(found.equal());
+  EXPECT_EQ(found.tensors[0].kind, TensorDifference::Kind::equal);
+  EXPECT_EQ(found.tensors[1].name, "model.layers.0.self_attn.inner_attn_ln.weight");
+  EXPECT_EQ(found.tensors[1].largest_difference, 1);
+}
+
+// A byte of a norm and of embeddings, in files that Tern wrote: whoever reads them says so.
+TEST_F(Models, FloatsHaveChecksumsToo) {
+  ASSERT_TRUE(write(input(), path("a.gguf"), {.embeddings = DType::f16}).ok());
+  ASSERT_TRUE(write(path("a.gguf"), path("b.safetensors"), {.quantize = false}).ok());
+  ASSERT_TRUE(write(input(), path("f.safetensors"), {.quantize = false}).ok());
+  for (const auto& [file, tensor] : {std::pair{"a.gguf", "model.norm.weight"},
+                                     {"a.gguf", "model.embed_tokens.weight"},
+                                     {"b.safetensors", "model.norm.weight"},
+                                     {"f.safetensors", "model.embed_tokens.weight"},
+                                     {"f.safetensors", "model.layers.0.mlp.up_proj.weight"}}) {
+    SCOPED_TRACE(std::string(file) + " " + tensor);
+    std::string bytes = read_text(path(file));
+    const std::string broken = path(std::string("broken.") + file);
+    {
+      const auto model = Model::open(path(file));
+      ASSERT_TRUE(model.ok()) << model.error().str();
+      const ModelTensor& t = model->tensors()[*model->find(tensor)];
+      ASSERT_TRUE(t.checksum.has_value());
+      EXPECT_EQ(inspect_tensor(cpu(), *model, *model->find(tensor))->checksum, t.checksum);
+      const auto data = model->checkpoint().data(t.index);
+      const std::size_t at = bytes.find(std::string(data.begin(), data.end()));
+      ASSERT_NE(at, std::string::npos);
+      bytes[at + 100] = static_cast<char>(bytes[at + 100] ^ 1);
+      write_text(broken, bytes);
+    }
+    const auto model = Model::open(broken), whole = Model::open(path(file));
+    ASSERT_TRUE(model.ok()) << model.error().str();
+    const auto seen = inspect_tensor(cpu(), *model, *model->find(tensor));
+    ASSERT_FALSE(seen.ok());
+    EXPECT_EQ(seen.error().code, Code::corrupt_file);
+    EXPECT_NE(seen.error().message.find("checksum"), std::string::npos) << seen.error().message;
+    EXPECT_EQ(compare_models(cpu(), *model, *whole).code(), Code::corrupt_file);
+    EXPECT_EQ(compare_models(cpu(), *whole, *model).code(), Code::corrupt_file);
+    for (const WriteOptions& options : {WriteOptions{}, WriteOptions{.quantize = false, .embeddings = DType::bf16}}) {
+      EXPECT_EQ(write(broken, path("o.safetensors"), options).code(), Code::corrupt_file);
+      EXPECT_FALSE(std::filesystem::exists(path("o.safetensors")));
+    }
+  }
+}
+
 TEST_F(Models, FloatsAndMissingTensorsAreCompared) {
   ASSERT_TRUE(write(input(), path("a.safetensors"), {.quantize = false, .drop = "model.norm"}).ok());
   ASSERT_TRUE(write(input(), path("b.safetensors"), {.quantize = false, .embeddings = DType::f16}).ok());
@@ -261,6 +392,56 @@ TEST_F(Models, FloatsAndMissingTensorsAreCompared) {
     if (projection) {
       EXPECT_GT(t.largest_difference, 0.01);
     }
+  }
+}
+
+// Experts on top of each other: GGUF keeps their axes, safetensors could not say them.
+TEST_F(Models, AxesAreNotLost) {
+  const auto save = [&](const char* file, std::vector<std::int64_t> shape) {
+    auto writer = CheckpointWriter::create(
+        path(file), Container::gguf, {},
+        {{.name = "blk.0.ffn_up_exps.weight", .type = StoredType::tq2_0, .shape = std::move(shape)}});
+    ASSERT_TRUE(writer.ok()) << writer.error().str();
+    ASSERT_TRUE(writer->write(std::vector<std::uint8_t>(8 * 66, 0x55)).ok());  // zeros
+    ASSERT_TRUE(writer->finish().ok());
+  };
+  save("a.gguf", {2, 4, 256});
+  save("b.gguf", {4, 2, 256});
+  const auto refused = write(path("a.gguf"), path("c.safetensors"), {.quantize = false});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("3 axes"), std::string::npos) << refused.error().message;
+  ASSERT_TRUE(write(path("a.gguf"), path("c.gguf"), {.layout = Layout::tq1_0, .quantize = false}).ok());
+  EXPECT_TRUE(compare(path("a.gguf"), path("c.gguf")).equal());
+  const ModelDifference found = compare(path("a.gguf"), path("b.gguf"));
+  EXPECT_FALSE(found.equal());
+  EXPECT_EQ(found.tensors[0].what, "[2, 4, 256] here, [4, 2, 256] there");
+}
+
+TEST_F(Models, WordsOfHostileFilesAreEscaped) {
+  ASSERT_TRUE(write(input(), path("a.safetensors"), {}).ok());
+  const std::string whole = read_text(path("a.safetensors"));
+  for (const char* key : {"\"tern.format\":\"i2\"", "\"tern.granularity\":\"tensor\""}) {
+    const std::string word = key;
+    std::string bytes = whole;
+    const std::size_t at = bytes.find(word);
+    ASSERT_NE(at, std::string::npos) << word;
+    const std::string evil = "\\u001b[2J" + std::string(5000, 'x');
+    const std::size_t quote = word.rfind('"', word.size() - 2);
+    bytes.replace(at + quote + 1, word.size() - quote - 2, evil);
+    // The length of the header, which is kept a multiple of 8.
+    const std::size_t grown = bytes.size() - whole.size();
+    std::uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), 8);
+    bytes.insert(8 + header + grown, (8 - grown % 8) % 8, ' ');
+    header += grown + (8 - grown % 8) % 8;
+    std::memcpy(bytes.data(), &header, 8);
+    write_text(path("b.safetensors"), bytes);
+    const auto model = Model::open(path("b.safetensors"));
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.error().code, Code::corrupt_file) << model.error().str();
+    EXPECT_NE(model.error().message.find("\\x1b[2J"), std::string::npos) << model.error().message;
+    EXPECT_EQ(model.error().message.find('\x1b'), std::string::npos);
+    EXPECT_LT(model.error().message.size(), 400U);
   }
 }
 

@@ -21,7 +21,7 @@ class Oracle : public testing::Test {
     ASSERT_TRUE(model.ok()) << model.error().str();
     const auto plan = plan_model(*model, folder_ / out, options);
     ASSERT_TRUE(plan.ok()) << plan.error().str();
-    const auto report = write_model(*context_, *model, *plan, folder_ / out, options);
+    const auto report = write_model(*context_, *model, *plan, folder_ / out);
     ASSERT_TRUE(report.ok()) << report.error().str();
   }
   TempFolder folder_;
