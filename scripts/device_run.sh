@@ -191,13 +191,13 @@ for part in "${parts[@]}"; do
       ;;
     gpu_linear_tests)  # every kernel; layers with each of the older GPUs' kernels; 100,000 problems, 2^31 elements
       tests gpu_linear_tests linear '*'
-      tests gpu_linear_tests api 'LinearOnGpu.*:Precisions.*:COnAGpu.*'
+      tests gpu_linear_tests api 'LinearOnGpu.*:PackingOnGpu.*:ChainOnGpu.*:Precisions.*:COnAGpu.*'
       for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
         # The CPU's, which they are compared with, have names of their own in the list.
         tests gpu_linear_tests api 'LinearOnGpu.*' \
           TERN_FORCE_KERNEL=linear.i2.$kernel,linear.b3.$kernel,linear.i2.x86_avx2,linear.b3.scalar
       done
-      tests gpu_linear_tests slow 'GpuLinear.*'
+      tests gpu_linear_tests slow 'GpuLinear.*:LargeLinear.*'
       ;;
     gpu_linear_sanitizer)  # few problems, but every kernel with few and many tokens
       for tool in memcheck racecheck; do
