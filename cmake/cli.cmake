@@ -26,6 +26,7 @@ target_link_libraries(tern_lab PUBLIC tern_internal)
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/cli/*.cpp)
 add_executable(tern_cli ${cli_sources})
 target_compile_options(tern_cli PRIVATE $<$<CONFIG:Release>:-O1>)  # it waits for the library, not for itself
+tern_light_sanitizers(tern_cli)
 set_target_properties(tern_cli PROPERTIES OUTPUT_NAME tern RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 target_link_libraries(tern_cli PRIVATE tern_lab CLI11::CLI11 fmt::fmt spdlog::spdlog)
 # The two headers that cost the most to read, once for all commands.

@@ -12,8 +12,22 @@ endif()
 if(TERN_SANITIZE)
   tern_cxx_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
+  if(TERN_SANITIZE MATCHES "undefined")  # a third of the compile time, for what the address sanitizer stops as well
+    tern_cxx_options(-fno-sanitize=null,object-size,vptr)
+  endif()
 endif()
 tern_cxx_options(-fno-fast-math -ffp-contract=off)
+
+# For what is around the library, which the undefined behaviour sanitizer looks at: half the compile time. The address
+# sanitizer's checks are calls there, which compile faster than they run.
+function(tern_light_sanitizers name)
+  if(TERN_SANITIZE MATCHES "undefined")
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
+  endif()
+  if(TERN_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${name} PRIVATE --param=asan-instrumentation-with-call-threshold=0)
+  endif()
+endfunction()
 
 set(TERN_SYSTEM_INCLUDES ${TERN_XXHASH_INCLUDE})
 if(TERN_HAVE_HWLOC)

@@ -10,9 +10,7 @@ function(tern_test_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})  # for tests/support
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)   # tests are compiled more often than they run
   target_compile_definitions(${name} PRIVATE TERN_WORDS_ARE_CALLED)  # simd/emulated.h
-  if(TERN_SANITIZE MATCHES "undefined")
-    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)  # it looks at the library; half the compile time
-  endif()
+  tern_light_sanitizers(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(TARGET tern_lab)
     target_link_libraries(${name} PRIVATE tern_lab)
