@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "base/errors.h"
 #include "lab/bench.h"
+#include "lab/plan_subject.h"
 #include "lab/rotation.h"
 #include "tern/affine.h"
 
@@ -40,5 +45,33 @@ class AffineCopies {
   std::int64_t bytes_ = 0;
   Rotation rotation_;
 };
+
+// The case of an op whose problem has been set up but for its shape and types; args_of(copies, i) makes the arguments
+// of copy i.
+template <class Op, class ArgsOf>
+Result<OpCase> affine_case(const BenchRequest& request, const Context& context, typename Op::Problem problem,
+                           Limit limit, ArgsOf args_of) {
+  TERN_ASSIGN(shape, affine_shape(request));
+  problem.shape = shape.shape;
+  problem.granularity = shape.granularity;
+  problem.dtype = request.dtype.value_or(DType::f32);
+  problem.format = request.format.value_or(Format::s8);
+  // Before a gigabyte is filled: does any kernel take it?
+  TERN_RETURN_IF_ERROR(Plan<Op>::select(context, problem));
+  TERN_ASSIGN(made,
+              AffineCopies::make(request, context, problem.shape, problem.granularity, problem.dtype, problem.format));
+  const auto copies = std::make_shared<const AffineCopies>(std::move(made));
+  std::vector<typename Op::Args> args;
+  for (std::int64_t i = 0; i < copies->copies(); ++i) args.push_back(args_of(*copies, i));
+  OpCase op_case;
+  op_case.problem = copies->problem();
+  op_case.bytes = copies->bytes();
+  op_case.limit = limit;
+  if (!copies->note().empty()) op_case.notes.push_back(copies->note());
+  op_case.ready = [copies, problem, args](const Context& on, const Preference& preference) {
+    return plan_subject<Op>(on, problem, preference, args, copies);
+  };
+  return op_case;
+}
 
 }  // namespace tern::lab

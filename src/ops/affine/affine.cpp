@@ -1,6 +1,7 @@
 // Checks and walks that the affine ops share, and the words of their public header.
 #include "ops/affine/affine.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/checked.h"
@@ -104,14 +105,23 @@ std::int64_t rows_of(const Shape& shape) {
   return rows;
 }
 
-std::int64_t range_of(const Shape& shape, const AffineGranularity& g, const std::int64_t* at) {
+Place place_of(const Shape& shape, std::int64_t element) {
+  Place place;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    place.at[static_cast<std::size_t>(axis)] = element % shape[axis];
+    element /= shape[axis];
+  }
+  return place;
+}
+
+std::int64_t range_of(const Shape& shape, const AffineGranularity& g, const Place& place) {
   if (g.kind == Kind::tensor) return 0;
   const int axis = axis_of(shape, g);
-  if (g.kind == Kind::channel) return at[axis];
+  if (g.kind == Kind::channel) return place.at[static_cast<std::size_t>(axis)];
   const Shape scales = scale_shape(shape, g);
   std::int64_t range = 0;
   for (int i = 0; i < shape.rank(); ++i) {
-    std::int64_t index = at[i];
+    std::int64_t index = place.at[static_cast<std::size_t>(i)];
     if (g.kind == Kind::token && i == shape.rank() - 1) index = 0;
     if (g.kind == Kind::group && i == axis) index /= g.group_size;
     range = range * scales[i] + index;
@@ -144,6 +154,26 @@ Status check_words(std::string_view op, const Words& w) {
       return error(Code::invalid_argument, op, "an axis of {} does not divide into groups of {}", size,
                    w.granularity.group_size);
   }
+  return {};
+}
+
+Result<CodeRange> code_bounds(std::string_view op, Format format, int q_min, int q_max, bool zero_points) {
+  const CodeRange all = code_range(format);
+  const CodeRange q = q_min == 0 && q_max == 0 ? all : CodeRange{q_min, q_max};
+  if (q.min > q.max) return error(Code::invalid_argument, op, "q_min is {}, above q_max {}", q.min, q.max);
+  if (q.min < all.min || q.max > all.max)
+    return error(Code::invalid_argument, op, "codes of {} to {} do not go into {}, which holds {} to {}", q.min, q.max,
+                 name(format), all.min, all.max);
+  if (!zero_points && (q.min > 0 || q.max < 0))
+    return error(Code::invalid_argument, op, "without zero points they are 0, which is not one of {} to {}", q.min,
+                 q.max);
+  return q;
+}
+
+Status check_all_apart(std::string_view op, const Named& output, std::initializer_list<Named> others) {
+  for (const Named& other : others)
+    if (other.view.data != nullptr)
+      TERN_RETURN_IF_ERROR(check_apart(op, other.name, bytes_of(other.view), output.name, bytes_of(output.view)));
   return {};
 }
 
@@ -194,39 +224,44 @@ Shape first_axes(const Shape& shape, int count) {
 
 }  // namespace
 
-Lines make_lines(const Words& words, const Shape& strides, std::int64_t code_row_bytes) {
-  Shape shape = words.shape.rank() == 0 ? Shape{1} : words.shape, steps = words.shape.rank() == 0 ? Shape{1} : strides;
+Lines make_lines(const Words& words, std::span<const Shape> strides, std::int64_t code_row_bytes) {
+  Shape shape = words.shape.rank() == 0 ? Shape{1} : words.shape;
+  std::array<Shape, Lines::kMaxTensors> storage;
+  const std::span<Shape> steps(storage.data(), strides.size());
+  for (std::size_t t = 0; t < steps.size(); ++t) steps[t] = words.shape.rank() == 0 ? Shape{1} : strides[t];
+  const auto all = [&](auto fits) { return std::all_of(steps.begin(), steps.end(), fits); };
   AffineGranularity g = words.granularity;
   if (g.kind == Kind::channel || g.kind == Kind::group) g.axis = axis_of(words.shape, g);
   const int per_byte = codes_per_byte(words.format);
   Lines lines{.code_bytes = code_row_bytes};
   for (int last = shape.rank() - 1; last > 0; --last) {
-    const bool dense = steps[last] == 1 && (shape[last - 1] == 1 || steps[last - 1] == shape[last]);
+    const bool dense =
+        all([&](const Shape& s) { return s[last] == 1 && (shape[last - 1] == 1 || s[last - 1] == shape[last]); });
     const bool whole_bytes = shape[last] % per_byte == 0 && lines.code_bytes == shape[last] / per_byte;
     if (!dense || !whole_bytes || !scales_fold(shape, g)) break;
     if (g.kind == Kind::group && g.axis == last) g.axis = last - 1;
     lines.code_bytes *= shape[last - 1];
     const std::int64_t merged = shape[last - 1] * shape[last];
     shape = first_axes(shape, last);
-    steps = first_axes(steps, last);
     shape[last - 1] = merged;
-    steps[last - 1] = 1;
+    for (Shape& s : steps) {
+      s = first_axes(s, last);
+      s[last - 1] = 1;
+    }
   }
   const int last = shape.rank() - 1;
   lines.count = rows_of(shape);
   lines.k = shape[last];
-  lines.last_stride = lines.k == 1 ? 1 : steps[last];
+  for (std::size_t t = 0; t < steps.size(); ++t) lines.tensors[t].last = lines.k == 1 ? 1 : steps[t][last];
   for (int i = 0; i < last; ++i) {  // leading axes, those that lie evenly as one
     if (shape[i] == 1) continue;
-    const auto at = static_cast<std::size_t>(lines.leading);
-    if (lines.leading > 0 && lines.strides[at - 1] == shape[i] * steps[i]) {
-      lines.sizes[at - 1] *= shape[i];
-      lines.strides[at - 1] = steps[i];
-    } else {
-      lines.sizes[at] = shape[i];
-      lines.strides[at] = steps[i];
-      ++lines.leading;
-    }
+    const int before = lines.leading - 1;  // the axis that was kept last
+    bool even = before >= 0;
+    for (std::size_t t = 0; t < steps.size() && even; ++t)
+      even = lines.tensors[t].leading[static_cast<std::size_t>(before)] == shape[i] * steps[t][i];
+    const auto at = static_cast<std::size_t>(even ? before : lines.leading++);
+    lines.sizes[at] = even ? lines.sizes[at] * shape[i] : shape[i];
+    for (std::size_t t = 0; t < steps.size(); ++t) lines.tensors[t].leading[at] = steps[t][i];
   }
   if (g.kind == Kind::tensor) return lines;
   lines.axis = lines.count;
@@ -252,12 +287,8 @@ Lines make_lines(const Words& words, const Shape& strides, std::int64_t code_row
 Error non_finite_error(std::string_view op, const ConstTensorView& x) {
   const std::int64_t elements = rows_of(x.shape) * last_of(x.shape);
   for (std::int64_t i = 0; i < elements; ++i) {
-    std::int64_t rest = i, offset = 0;
-    for (int axis = x.shape.rank() - 1; axis >= 0; --axis) {
-      offset += rest % x.shape[axis] * x.strides[axis];
-      rest /= x.shape[axis];
-    }
-    if (const double v = read_element(x.data, x.dtype, offset); !std::isfinite(v))
+    const double v = read_element(x.data, x.dtype, place_of(x.shape, i).offset(x.strides));
+    if (!std::isfinite(v))
       return error_at(i, Code::non_finite, op, "x (element {}) is {}; mend it, or ask for non_finite = saturate", i, v);
   }
   return error(Code::internal, op, "a kernel refused elements that are all finite");

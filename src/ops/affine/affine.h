@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "format/format.h"
@@ -21,15 +23,39 @@ struct Words {
   bool even_groups = false;
 };
 Status check_words(std::string_view op, const Words& words);
+template <class Problem>
+Words words_of(const Problem& p) {
+  return {.shape = p.shape,
+          .granularity = p.granularity,
+          .dtype = p.dtype,
+          .format = p.format,
+          .scale_dtype = p.scale_dtype,
+          .even_groups = p.even_groups};
+}
+// What codes are clamped to: all that the format holds, where both bounds are 0. Without zero points 0 must be a code.
+Result<CodeRange> code_bounds(std::string_view op, Format format, int q_min, int q_max, bool zero_points);
+// Whether x/s is computed in f64.
+constexpr bool in_f64(DType dtype, AffineMath math) { return dtype == DType::f64 || math == AffineMath::torch_cuda; }
 
 // The axis a granularity speaks of, counted from 0. The granularity must have been checked.
 int axis_of(const Shape& shape, const AffineGranularity& granularity);
 // Rows of a shape: its elements without the last axis; and the last axis, 1 where there is none.
 std::int64_t rows_of(const Shape& shape);
 std::int64_t last_of(const Shape& shape);
+inline bool is_empty(const Shape& shape) { return rows_of(shape) == 0 || last_of(shape) == 0; }
 
-// The scale of the element with these indices: the definition, which the references use.
-std::int64_t range_of(const Shape& shape, const AffineGranularity& granularity, const std::int64_t* at);
+// The indices of an element by its row-major number, and from them its scale and its offset in a strided tensor: the
+// definition, which the references use.
+struct Place {
+  std::array<std::int64_t, Shape::kMaxRank> at{};
+  [[nodiscard]] std::int64_t offset(const Shape& strides) const {
+    std::int64_t sum = 0;
+    for (int i = 0; i < strides.rank(); ++i) sum += at[static_cast<std::size_t>(i)] * strides[i];
+    return sum;
+  }
+};
+Place place_of(const Shape& shape, std::int64_t element);
+std::int64_t range_of(const Shape& shape, const AffineGranularity& granularity, const Place& place);
 
 // Scales and zero points of a call. Zero points are null where all are 0.
 struct Qparams {
@@ -47,6 +73,13 @@ struct QparamsRules {
 };
 Result<Qparams> bind_qparams(const Where& where, const Words& words, const QparamsRules& rules,
                              const ConstTensorView& scales, const ConstTensorView& zero_points);
+
+// An output must share no byte with any of these; those without data are passed over.
+struct Named {
+  std::string_view name;
+  ConstTensorView view;
+};
+Status check_all_apart(std::string_view op, const Named& output, std::initializer_list<Named> others);
 
 // A tensor as lines of k elements along its last axis. Axes are folded where strides and scales allow it, so that a
 // line is as long as it can be; elements keep their row-major order.
@@ -66,24 +99,33 @@ struct Lines {
     const std::int64_t a = line / below % axis;
     return line / below / axis * outer_step + a / per_scale * axis_step + line % below * below_step;
   }
-  // Where a line begins in the strided tensor, in elements.
-  [[nodiscard]] std::int64_t offset_of(std::int64_t line) const {
+  // Where a line begins in a strided tensor, in elements.
+  [[nodiscard]] std::int64_t offset_of(std::int64_t line, std::size_t tensor = 0) const {
+    const Strides& of = tensors[tensor];
     std::int64_t offset = 0;
     for (int i = leading - 1; i > 0; --i) {
-      offset += line % sizes[static_cast<std::size_t>(i)] * strides[static_cast<std::size_t>(i)];
+      offset += line % sizes[static_cast<std::size_t>(i)] * of.leading[static_cast<std::size_t>(i)];
       line /= sizes[static_cast<std::size_t>(i)];
     }
-    return leading == 0 ? 0 : offset + line * strides[0];
+    return leading == 0 ? 0 : offset + line * of.leading[0];
   }
 
   // line = (outer * axis + a) * below + b; elements a of the axis share a scale by `per_scale`.
   std::int64_t below = 1, axis = 1, per_scale = 1, outer_step = 0, axis_step = 0, below_step = 0;
   int leading = 0;
-  std::array<std::int64_t, Shape::kMaxRank> sizes{}, strides{};
-  std::int64_t last_stride = 1;
+  std::array<std::int64_t, Shape::kMaxRank> sizes{};
+  struct Strides {
+    std::array<std::int64_t, Shape::kMaxRank> leading{};
+    std::int64_t last = 1;
+  };
+  static constexpr std::size_t kMaxTensors = 3;
+  std::array<Strides, kMaxTensors> tensors{};
 };
-// The problem must not be empty.
-Lines make_lines(const Words& words, const Shape& strides, std::int64_t code_row_bytes);
+// `strides` has those of each tensor of the problem's shape. The problem must not be empty.
+Lines make_lines(const Words& words, std::span<const Shape> strides, std::int64_t code_row_bytes);
+inline Lines make_lines(const Words& words, const Shape& strides, std::int64_t code_row_bytes) {
+  return make_lines(words, std::span(&strides, 1), code_row_bytes);
+}
 
 // The error of the first non-finite element, by its row-major index.
 Error non_finite_error(std::string_view op, const ConstTensorView& x);

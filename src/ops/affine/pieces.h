@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "device/threads.h"
 #include "ops/affine/affine.h"
+#include "ops/affine/float_type.h"
 #include "ops/elements.h"
 
 namespace tern::affine {
@@ -57,6 +58,27 @@ void each_piece(const Lines& lines, const Threads& threads, Fn f) {
   });
 }
 
+inline FloatType float_type(DType dtype) { return dtype == DType::f16 ? kF16 : dtype == DType::bf16 ? kBf16 : kF32; }
+
+// Cuts n elements of a line from `at` where its ranges end: f(done, count, len, range) has, behind `done` elements,
+// `count` ranges of `len` each, the first of them the line's number `range`. So come the end of a range that began
+// before, whole ranges, and the begin of one that ends behind. Not for Run::each.
+template <class Fn>
+void each_part(const Lines& lines, std::int64_t at, std::int64_t n, Fn f) {
+  const std::int64_t len = lines.run == Lines::Run::groups ? lines.group : lines.k;
+  for (std::int64_t done = 0; done < n;) {
+    const std::int64_t left = len - (at + done) % len;
+    const std::int64_t count = left == len ? std::max<std::int64_t>(1, (n - done) / len) : 1;
+    const std::int64_t each = std::min(left, n - done);
+    f(done, count, each, (at + done) / len);
+    done += count * each;
+  }
+}
+// How many ranges it sees.
+inline std::int64_t parts_of(const Lines& lines, std::int64_t at, std::int64_t n) {
+  return lines.run == Lines::Run::groups ? (at + n - 1) / lines.group - at / lines.group + 1 : 1;
+}
+
 // n elements `stride` apart, one after the other; and back.
 template <class Bits>
 void gather_as(const void* x, std::int64_t stride, std::int64_t n, void* to) {
@@ -83,6 +105,9 @@ class QparamsScratch {
   struct Of {
     const T* scales;
     const std::int32_t* zero_points;
+    [[nodiscard]] Of from(std::int64_t i) const {
+      return {scales + i, zero_points == nullptr ? nullptr : zero_points + i};
+    }
   };
   Of<float> narrow(const Qparams& q, std::int64_t first, std::int64_t count) {
     return {q.scale_dtype == DType::f32 ? static_cast<const float*>(q.scales) + first : copied<float>(q, first, count),

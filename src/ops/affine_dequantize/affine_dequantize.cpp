@@ -5,18 +5,9 @@
 
 namespace tern {
 
+using affine::words_of;
 using affine_dequantize::Params;
-using affine_dequantize::words_of;
 using Op = OpTraits<AffineDequantize>;
-
-affine::Words affine_dequantize::words_of(const AffineDequantize::Problem& p) {
-  return {.shape = p.shape,
-          .granularity = p.granularity,
-          .dtype = p.dtype,
-          .format = p.format,
-          .scale_dtype = p.scale_dtype,
-          .even_groups = p.even_groups};
-}
 
 Result<ProblemFacts> Op::facts(const AffineDequantize::Problem& p) {
   TERN_RETURN_IF_ERROR(affine::check_words(kName, words_of(p)));
@@ -35,10 +26,11 @@ Result<Params> Op::bind(const AffineDequantize::Problem& p, const AffineDequanti
                                    args.scales, args.zero_points));
   TERN_RETURN_IF_ERROR(check_strided(where, "y", args.y, p.dtype, p.shape));
   TERN_RETURN_IF_ERROR(check_distinct(where, "y", args.y));
-  TERN_RETURN_IF_ERROR(check_apart(kName, "codes", bytes_of(args.codes), "y", bytes_of(args.y)));
-  TERN_RETURN_IF_ERROR(check_apart(kName, "scales", bytes_of(args.scales), "y", bytes_of(args.y)));
-  if (p.zero_points)
-    TERN_RETURN_IF_ERROR(check_apart(kName, "zero_points", bytes_of(args.zero_points), "y", bytes_of(args.y)));
+  TERN_RETURN_IF_ERROR(
+      affine::check_all_apart(kName, {"y", args.y},
+                              {{"codes", args.codes},
+                               {"scales", args.scales},
+                               {"zero_points", p.zero_points ? args.zero_points : ConstTensorView{}}}));
   return Params{.problem = p,
                 .codes = static_cast<const std::uint8_t*>(args.codes.data),
                 .code_row_bytes = codes.stride,

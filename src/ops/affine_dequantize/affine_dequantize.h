@@ -18,8 +18,6 @@ struct Params {
   TensorView y;
 };
 
-affine::Words words_of(const AffineDequantize::Problem& problem);
-
 struct ReferenceTable {};
 
 std::size_t reference_workspace(const ReferenceTable&, const AffineDequantize::Problem&, int threads);
@@ -37,9 +35,7 @@ struct OpTraits<AffineDequantize> {
   static Result<ProblemFacts> facts(const AffineDequantize::Problem& problem);
   static Result<Params> bind(const AffineDequantize::Problem& problem, const AffineDequantize::Args& args,
                              DeviceId device = {});
-  static bool empty(const Params& params) {
-    return affine::rows_of(params.problem.shape) == 0 || affine::last_of(params.problem.shape) == 0;
-  }
+  static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
 };
 
 namespace affine_dequantize {

@@ -25,13 +25,12 @@ class Driver {
       : table_(table),
         p_(params),
         exec_(exec),
-        lines_(affine::make_lines(words_of(params.problem), params.y.strides, params.code_row_bytes)),
+        lines_(affine::make_lines(affine::words_of(params.problem), params.y.strides, params.code_row_bytes)),
+        last_stride_(lines_.tensors[0].last),
         dtype_(params.problem.dtype),
         per_byte_(codes_per_byte(params.problem.format)),
         load_(is_unsigned(params.problem.format) ? kU8 : kS8),
-        target_(dtype_ == DType::f16    ? kF16
-                : dtype_ == DType::bf16 ? kBf16
-                                        : kF32),
+        target_(affine::float_type(dtype_)),
         stream_(lines_.count * lines_.k * static_cast<std::int64_t>(size_of(dtype_)) >= affine::kStreamBytes) {}
 
   Status run() {
@@ -58,16 +57,16 @@ class Driver {
       codes = scratch.codes;
     }
     void* y = static_cast<std::byte*>(p_.y.data) +
-              (lines_.offset_of(line) + at * lines_.last_stride) * static_cast<std::int64_t>(size_of(dtype_));
+              (lines_.offset_of(line) + at * last_stride_) * static_cast<std::int64_t>(size_of(dtype_));
     const std::int64_t first = lines_.scale_of(line);
-    const bool dense = lines_.last_stride == 1;
+    const bool dense = last_stride_ == 1;
     if (dtype_ == DType::f64)
       wide(scratch, first, at, n, codes);
     else if (dense && !stream_)
       return narrow(scratch, first, at, n, codes, y);
     else
       narrow(scratch, first, at, n, codes, scratch.y);
-    if (!dense) return affine::scatter(scratch.y, dtype_, lines_.last_stride, n, y);
+    if (!dense) return affine::scatter(scratch.y, dtype_, last_stride_, n, y);
     const std::int64_t bytes = n * static_cast<std::int64_t>(size_of(dtype_));
     if (stream_)
       table_.stream(scratch.y, bytes, y);
@@ -81,19 +80,13 @@ class Driver {
       const auto q = scratch.qparams.narrow(p_.qparams, first + at, n);
       return table_.each[target_][load_](codes, n, q.scales, q.zero_points, y);
     }
-    // The end of a range that began before, whole ranges, the begin of one that ends behind.
-    const std::int64_t len = lines_.run == Lines::Run::groups ? lines_.group : lines_.k, range = at / len;
-    const auto q = scratch.qparams.narrow(p_.qparams, first + range, (at + n - 1) / len - range + 1);
-    for (std::int64_t done = 0, r = 0; done < n;) {
-      const std::int64_t left = len - (at + done) % len;
-      const std::int64_t count = left == len ? std::max<std::int64_t>(1, (n - done) / len) : 1;
-      const std::int64_t each = std::min(left, n - done);
-      table_.ranges[target_][load_](codes + done, count, each, q.scales + r,
-                                    q.zero_points == nullptr ? nullptr : q.zero_points + r,
+    const std::int64_t begin = lines_.run == Lines::Run::groups ? at / lines_.group : 0;
+    const auto all = scratch.qparams.narrow(p_.qparams, first + begin, affine::parts_of(lines_, at, n));
+    affine::each_part(lines_, at, n, [&](std::int64_t done, std::int64_t count, std::int64_t len, std::int64_t range) {
+      const auto q = all.from(range - begin);
+      table_.ranges[target_][load_](codes + done, count, len, q.scales, q.zero_points,
                                     static_cast<std::byte*>(y) + done * static_cast<std::int64_t>(size_of(dtype_)));
-      done += count * each;
-      r += count;
-    }
+    });
   }
 
   void wide(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const std::uint8_t* codes) const {
@@ -101,19 +94,19 @@ class Driver {
       const auto q = scratch.qparams.wide(p_.qparams, first + at, n);
       return table_.wide[load_](codes, n, q.scales, q.zero_points, 1, scratch.y);
     }
-    const std::int64_t len = lines_.run == Lines::Run::groups ? lines_.group : lines_.k;
-    for (std::int64_t done = 0; done < n;) {
-      const std::int64_t part = std::min(len - (at + done) % len, n - done);
-      const auto q = scratch.qparams.wide(p_.qparams, first + (at + done) / len, 1);
-      table_.wide[load_](codes + done, part, q.scales, q.zero_points, 0, scratch.y + done);
-      done += part;
-    }
+    affine::each_part(lines_, at, n, [&](std::int64_t done, std::int64_t count, std::int64_t len, std::int64_t range) {
+      for (; count > 0; --count, done += len, ++range) {
+        const auto q = scratch.qparams.wide(p_.qparams, first + range, 1);
+        table_.wide[load_](codes + done, len, q.scales, q.zero_points, 0, scratch.y + done);
+      }
+    });
   }
 
   const SimdTable& table_;
   const Params& p_;
   const Exec& exec_;
   Lines lines_;
+  std::int64_t last_stride_;
   DType dtype_;
   std::int64_t per_byte_;
   int load_, target_;

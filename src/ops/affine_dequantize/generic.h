@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/affine/float_words.h"
 #include "ops/affine/stream.h"
 #include "ops/affine_dequantize/simd_table.h"
 #include "simd/half.h"
@@ -11,14 +12,11 @@
 namespace tern::affine_dequantize {
 namespace {
 
-template <int kTarget>
-struct ElementOf {
-  using Type = std::uint16_t;
-};
-template <>
-struct ElementOf<kF32> {
-  using Type = float;
-};
+using affine::Element;
+using affine::kBf16;
+using affine::kF16;
+using affine::kF32;
+
 template <int kLoad>
 struct ByteOf {
   using Type = std::int8_t;
@@ -32,8 +30,7 @@ template <class S>
 struct Loops {
   using F = typename S::F;
   using I = typename S::I;
-  template <int kTarget>
-  using Element = typename ElementOf<kTarget>::Type;
+  using Floats = affine::Floats<S>;
   template <int kLoad>
   using Byte = typename ByteOf<kLoad>::Type;
 
@@ -43,15 +40,6 @@ struct Loops {
       return S::widen_u8(codes);
     else
       return S::widen(codes);
-  }
-  template <int kTarget>
-  static void store(Element<kTarget>* y, F v) {
-    if constexpr (kTarget == kF16)
-      S::store_f16(y, v);
-    else if constexpr (kTarget == kBf16)
-      S::store_bf16(y, v);
-    else
-      S::store(y, v);
   }
 
   template <int kTarget, int kLoad>
@@ -63,13 +51,13 @@ struct Loops {
     };
     std::size_t at = 0;
     for (; at + 4 * S::kF <= n; at += 4 * S::kF)
-      for (std::size_t i = at; i < at + 4 * S::kF; i += S::kF) store<kTarget>(y + i, value(codes + i));
-    for (; at + S::kF <= n; at += S::kF) store<kTarget>(y + at, value(codes + at));
+      for (std::size_t i = at; i < at + 4 * S::kF; i += S::kF) Floats::template store<kTarget>(y + i, value(codes + i));
+    for (; at + S::kF <= n; at += S::kF) Floats::template store<kTarget>(y + at, value(codes + at));
     if (at == n) return;
     Byte<kLoad> rest[S::kF] = {};
     Element<kTarget> values[S::kF];
     __builtin_memcpy(rest, codes + at, n - at);
-    store<kTarget>(values, value(rest));
+    Floats::template store<kTarget>(values, value(rest));
     __builtin_memcpy(y + at, values, (n - at) * sizeof(*y));
   }
 
@@ -100,7 +88,7 @@ struct Loops {
     };
     std::size_t at = 0;
     for (; at + S::kF <= n; at += S::kF)
-      store<kTarget>(to + at, value(from + at, scales + at, zeros == nullptr ? nullptr : zeros + at));
+      Floats::template store<kTarget>(to + at, value(from + at, scales + at, zeros == nullptr ? nullptr : zeros + at));
     if (at == n) return;
     Byte<kLoad> rest[S::kF] = {};
     float scale[S::kF] = {};
@@ -109,7 +97,7 @@ struct Loops {
     __builtin_memcpy(rest, from + at, n - at);
     __builtin_memcpy(scale, scales + at, (n - at) * sizeof(float));
     if (zeros != nullptr) __builtin_memcpy(zero, zeros + at, (n - at) * sizeof(std::int32_t));
-    store<kTarget>(values, value(rest, scale, zero));
+    Floats::template store<kTarget>(values, value(rest, scale, zero));
     __builtin_memcpy(to + at, values, (n - at) * sizeof(*to));
   }
 

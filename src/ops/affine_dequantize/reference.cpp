@@ -14,20 +14,14 @@ Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
   const std::int64_t rows = affine::rows_of(p.shape), k = affine::last_of(p.shape);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t column = 0; column < k; ++column) {
-      std::int64_t rest = row * k + column, offset = 0;
-      std::int64_t at[Shape::kMaxRank] = {};
-      for (int axis = p.shape.rank() - 1; axis >= 0; --axis) {
-        at[axis] = rest % p.shape[axis];
-        rest /= p.shape[axis];
-        offset += at[axis] * params.y.strides[axis];
-      }
-      const std::int64_t range = affine::range_of(p.shape, p.granularity, at);
+      const affine::Place place = affine::place_of(p.shape, row * k + column);
+      const std::int64_t range = affine::range_of(p.shape, p.granularity, place);
       const double s = read_element(params.qparams.scales, p.scale_dtype, range);
       const int zp = p.zero_points ? load_element<std::int32_t>(params.qparams.zero_points, range) : 0;
       const int q = read_code(p.format, params.codes + row * params.code_row_bytes, column) - zp;
       const double value =
           p.dtype == DType::f64 ? q * s : static_cast<double>(static_cast<float>(q) * static_cast<float>(s));
-      write_element(params.y.data, p.dtype, offset, value);
+      write_element(params.y.data, p.dtype, place.offset(params.y.strides), value);
     }
   return {};
 }

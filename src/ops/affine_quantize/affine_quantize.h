@@ -19,8 +19,6 @@ struct Params {
   std::int64_t code_row_bytes = 0;  // from one row of x to the next
 };
 
-affine::Words words_of(const AffineQuantize::Problem& problem);
-
 struct ReferenceTable {};
 
 std::size_t reference_workspace(const ReferenceTable&, const AffineQuantize::Problem&, int threads);
@@ -38,9 +36,7 @@ struct OpTraits<AffineQuantize> {
   static Result<ProblemFacts> facts(const AffineQuantize::Problem& problem);
   static Result<Params> bind(const AffineQuantize::Problem& problem, const AffineQuantize::Args& args,
                              DeviceId device = {});
-  static bool empty(const Params& params) {
-    return affine::rows_of(params.problem.shape) == 0 || affine::last_of(params.problem.shape) == 0;
-  }
+  static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
 };
 
 namespace affine_quantize {

@@ -36,10 +36,11 @@ class Driver {
       : table_(table),
         p_(params),
         exec_(exec),
-        lines_(affine::make_lines(words_of(params.problem), params.x.strides, params.code_row_bytes)),
+        lines_(affine::make_lines(affine::words_of(params.problem), params.x.strides, params.code_row_bytes)),
+        last_stride_(lines_.tensors[0].last),
         per_byte_(codes_per_byte(params.problem.format)),
         store_(store_of(params.problem.format)),
-        wide_(params.problem.dtype == DType::f64 || params.problem.math == AffineMath::torch_cuda),
+        wide_(affine::in_f64(params.problem.dtype, params.problem.math)),
         rule_{params.q.min, params.q.max, params.problem.math == AffineMath::reciprocal},
         stream_(lines_.count * lines_.k / per_byte_ >= affine::kStreamBytes) {}
 
@@ -60,10 +61,10 @@ class Driver {
   // n <= kChunk elements of a line from `at`, which begins a byte. False: one of them is not finite, and refused.
   bool chunk(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) const {
     const DType dtype = p_.problem.dtype;
-    const std::int64_t begin = lines_.offset_of(line) + at * lines_.last_stride;
+    const std::int64_t begin = lines_.offset_of(line) + at * last_stride_;
     const void* x = element(p_.x.data, dtype, begin);
-    if (lines_.last_stride != 1) {
-      affine::gather(x, dtype, lines_.last_stride, n, scratch.x);
+    if (last_stride_ != 1) {
+      affine::gather(x, dtype, last_stride_, n, scratch.x);
       x = scratch.x;
     }
     if (codes(scratch, line, at, n, x, dtype)) return true;
@@ -85,69 +86,56 @@ class Driver {
   bool codes_at(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n, const void* x, DType dtype,
                 std::uint8_t* out) const {
     const std::int64_t first = lines_.scale_of(line);
-    if (!wide_ && lines_.run == Lines::Run::one) {
-      const auto q = scratch.qparams.narrow(p_.qparams, first, 1);
-      return table_.ranges[source_of(dtype)][store_](x, 1, n, q.scales, q.zero_points, rule_, out);
+    const bool each = lines_.run == Lines::Run::each;
+    // Whether every range begins a byte.
+    const bool whole = lines_.run == Lines::Run::one || (!each && lines_.group % per_byte_ == 0);
+    if (!wide_ && whole) return ranges(scratch, first, at, n, x, dtype, store_, out);
+    std::uint8_t* bytes = per_byte_ == 1 ? out : scratch.codes;  // to be packed
+    bool finite = true;
+    if (wide_) {
+      finite = wide(scratch, first, at, n, x, dtype, bytes);
+    } else if (each) {
+      const auto q = scratch.qparams.narrow(p_.qparams, first + at, n);
+      finite = table_.each[affine::float_type(dtype)][byte_store()](x, n, q.scales, q.zero_points, rule_, bytes);
+    } else {
+      finite = ranges(scratch, first, at, n, x, dtype, byte_store(), bytes);
     }
-    if (!wide_ && lines_.run == Lines::Run::groups && lines_.group % per_byte_ == 0)
-      return groups(scratch, first, at, n, x, dtype, store_, out);
-    std::uint8_t* bytes = per_byte_ == 1 ? out : scratch.codes;
-    const bool finite =
-        wide_ ? wide(scratch, first, at, n, x, dtype, bytes) : narrow(scratch, first, at, n, x, dtype, bytes);
     if (per_byte_ != 1) pack_row(p_.problem.format, reinterpret_cast<const std::int8_t*>(bytes), n, out);
     return finite;
   }
 
-  static Source source_of(DType dtype) { return dtype == DType::f16 ? kF16 : dtype == DType::bf16 ? kBf16 : kF32; }
-  // One code a byte, to be packed later.
   [[nodiscard]] int byte_store() const { return p_.problem.format == Format::u8 ? kU8 : kS8; }
 
-  bool narrow(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const void* x, DType dtype,
-              std::uint8_t* bytes) const {
-    if (lines_.run == Lines::Run::groups) return groups(scratch, first, at, n, x, dtype, byte_store(), bytes);
-    const auto q = scratch.qparams.narrow(p_.qparams, first + at, n);
-    return table_.each[source_of(dtype)][byte_store()](x, n, q.scales, q.zero_points, rule_, bytes);
-  }
-
-  // The end of a group that began before, whole groups, the begin of one that ends behind.
-  bool groups(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const void* x, DType dtype,
+  bool ranges(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const void* x, DType dtype,
               int store, std::uint8_t* out) const {
-    const std::int64_t len = lines_.group, per_byte = store == store_ ? per_byte_ : 1;
-    const std::int64_t group = at / len;
-    const auto q = scratch.qparams.narrow(p_.qparams, first + group, (at + n - 1) / len - group + 1);
+    const std::int64_t per_byte = store == store_ ? per_byte_ : 1;
+    const std::int64_t begin = lines_.run == Lines::Run::groups ? at / lines_.group : 0;
+    const auto all = scratch.qparams.narrow(p_.qparams, first + begin, affine::parts_of(lines_, at, n));
     bool finite = true;
-    for (std::int64_t done = 0, g = 0; done < n;) {
-      const std::int64_t left = len - (at + done) % len;
-      const std::int64_t count = left == len ? std::max<std::int64_t>(1, (n - done) / len) : 1;
-      const std::int64_t each = std::min(left, n - done);
-      const bool here = table_.ranges[source_of(dtype)][store](element(x, dtype, done), count, each, q.scales + g,
-                                                               q.zero_points == nullptr ? nullptr : q.zero_points + g,
-                                                               rule_, out + done / per_byte);
+    affine::each_part(lines_, at, n, [&](std::int64_t done, std::int64_t count, std::int64_t len, std::int64_t range) {
+      const auto q = all.from(range - begin);
+      const bool here = table_.ranges[affine::float_type(dtype)][store](element(x, dtype, done), count, len, q.scales,
+                                                                        q.zero_points, rule_, out + done / per_byte);
       finite = finite && here;
-      done += count * each;
-      g += count;
-    }
+    });
     return finite;
   }
 
   bool wide(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const void* x, DType dtype,
             std::uint8_t* bytes) const {
     for (std::int64_t i = 0; i < n; ++i) scratch.wide[i] = read_element(x, dtype, i);
-    const std::int64_t len = lines_.run == Lines::Run::groups ? lines_.group : n;
-    const bool each = lines_.run == Lines::Run::each;
-    bool finite = true;
-    for (std::int64_t done = 0; done < n;) {
-      const std::int64_t left = lines_.run == Lines::Run::groups ? len - (at + done) % len : n;
-      const std::int64_t part = std::min(left, n - done);
-      const std::int64_t range = each                               ? first + at
-                                 : lines_.run == Lines::Run::groups ? first + (at + done) / len
-                                                                    : first;
-      const auto q = scratch.qparams.wide(p_.qparams, range, each ? n : 1);
-      const bool here =
-          table_.wide(scratch.wide + done, part, q.scales, q.zero_points, each ? 1 : 0, rule_, bytes + done);
-      finite = finite && here;
-      done += part;
+    if (lines_.run == Lines::Run::each) {
+      const auto q = scratch.qparams.wide(p_.qparams, first + at, n);
+      return table_.wide(scratch.wide, n, q.scales, q.zero_points, 1, rule_, bytes);
     }
+    bool finite = true;
+    affine::each_part(lines_, at, n, [&](std::int64_t done, std::int64_t count, std::int64_t len, std::int64_t range) {
+      for (; count > 0; --count, done += len, ++range) {
+        const auto q = scratch.qparams.wide(p_.qparams, first + range, 1);
+        const bool here = table_.wide(scratch.wide + done, len, q.scales, q.zero_points, 0, rule_, bytes + done);
+        finite = finite && here;
+      }
+    });
     return finite;
   }
 
@@ -155,7 +143,7 @@ class Driver {
   const Params& p_;
   const Exec& exec_;
   Lines lines_;
-  std::int64_t per_byte_;
+  std::int64_t last_stride_, per_byte_;
   int store_;
   bool wide_;
   Rule rule_;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/affine/float_words.h"
 #include "ops/affine/stream.h"
 #include "ops/affine_quantize/simd_table.h"
 #include "simd/half.h"
@@ -16,38 +17,22 @@
 namespace tern::affine_quantize {
 namespace {
 
-template <int kSource>
-struct ElementOf {
-  using Type = std::uint16_t;
-};
-template <>
-struct ElementOf<kF32> {
-  using Type = float;
-};
+using affine::Element;
+using affine::kBf16;
+using affine::kF16;
+using affine::kF32;
 
 template <class S>
 struct Loops {
   using F = typename S::F;
   using I = typename S::I;
+  using Floats = affine::Floats<S>;
 
   static constexpr std::size_t kStep = 4 * S::kF;  // elements of one store
   static constexpr std::int32_t kInfinity = 0x7F80'0000;
   // As ternary_quantize fetches, whose measurements these distances are.
   static constexpr std::size_t kFarBytes = 16384;
   static constexpr std::size_t kNearBytes = 1024;
-
-  template <int kSource>
-  using Element = typename ElementOf<kSource>::Type;
-
-  template <int kSource>
-  static F load(const Element<kSource>* x) {
-    if constexpr (kSource == kF16)
-      return S::load_f16(x);
-    else if constexpr (kSource == kBf16)
-      return S::load_bf16(x);
-    else
-      return S::load(x);
-  }
 
   template <int kStore>
   static constexpr std::size_t per_byte() {
@@ -102,7 +87,7 @@ struct Loops {
   static void step(const Element<kSource>* x, const By& by, I& top, std::uint8_t* out) {
     I v[4];
     for (std::size_t i = 0; i < 4; ++i) {
-      const F f = load<kSource>(x + i * S::kF);
+      const F f = Floats::template load<kSource>(x + i * S::kF);
       top = S::max_bits(top, S::abs(f));
       v[i] = code<kReciprocal>(f, by);
     }
@@ -165,7 +150,7 @@ struct Loops {
                         I& top, std::uint8_t* out) {
     I v[4];
     for (std::size_t i = 0; i < 4; ++i) {
-      const F f = load<kSource>(x + i * S::kF);
+      const F f = Floats::template load<kSource>(x + i * S::kF);
       top = S::max_bits(top, S::abs(f));
       v[i] = code<kReciprocal>(
           f, by_each<kReciprocal, kStore>(scales + i * S::kF, zeros == nullptr ? nullptr : zeros + i * S::kF, rule));

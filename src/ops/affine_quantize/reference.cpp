@@ -28,29 +28,21 @@ std::size_t reference_workspace(const ReferenceTable&, const AffineQuantize::Pro
 
 Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
   const auto& p = params.problem;
-  const int rank = p.shape.rank();
   const std::int64_t rows = affine::rows_of(p.shape), k = affine::last_of(p.shape);
   std::vector<std::int8_t> row_codes(static_cast<std::size_t>(k));
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t column = 0; column < k; ++column) {
-      std::int64_t rest = row * k + column, offset = 0;
-      std::int64_t at[Shape::kMaxRank] = {};
-      for (int axis = rank - 1; axis >= 0; --axis) {
-        at[axis] = rest % p.shape[axis];
-        rest /= p.shape[axis];
-        offset += at[axis] * params.x.strides[axis];
-      }
-      double x = read_element(params.x.data, p.dtype, offset);
+      const affine::Place place = affine::place_of(p.shape, row * k + column);
+      double x = read_element(params.x.data, p.dtype, place.offset(params.x.strides));
       if (p.non_finite == NonFinite::saturate) x = saturated(x, p.dtype);
       if (!std::isfinite(x)) return affine::non_finite_error("affine_quantize", params.x);
 
-      const std::int64_t range = affine::range_of(p.shape, p.granularity, at);
+      const std::int64_t range = affine::range_of(p.shape, p.granularity, place);
       const double s = read_element(params.qparams.scales, p.scale_dtype, range);
       const int zp = p.zero_points ? load_element<std::int32_t>(params.qparams.zero_points, range) : 0;
       const bool reciprocal = p.math == AffineMath::reciprocal;
-      const int code = p.dtype == DType::f64 || p.math == AffineMath::torch_cuda
-                           ? code_of<double>(x, s, zp, params.q, reciprocal)
-                           : code_of<float>(x, s, zp, params.q, reciprocal);
+      const int code = affine::in_f64(p.dtype, p.math) ? code_of<double>(x, s, zp, params.q, reciprocal)
+                                                       : code_of<float>(x, s, zp, params.q, reciprocal);
       row_codes[static_cast<std::size_t>(column)] = static_cast<std::int8_t>(code);
     }
     pack_row(p.format, row_codes.data(), k, params.codes + row * params.code_row_bytes);

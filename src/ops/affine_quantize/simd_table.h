@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/affine/float_type.h"
+
 namespace tern::affine_quantize {
 
-enum Source : int { kF32, kF16, kBf16, kSources };
 enum Store : int { kS8, kU8, kNibbles, kQuads, kStores };  // two or four codes a byte are cut from either sign
 
 struct Rule {
@@ -19,11 +20,11 @@ struct Rule {
 struct SimdTable {
   // `count` equal ranges one after the other. `out` advances by the bytes of a range, whose length is a multiple of
   // the codes in a byte unless count is 1; bits behind the last code are 0.
-  bool (*ranges[kSources][kStores])(const void* x, std::int64_t count, std::int64_t len, const float* scales,
-                                    const std::int32_t* zero_points, const Rule& rule, void* out);
+  bool (*ranges[affine::kFloatTypes][kStores])(const void* x, std::int64_t count, std::int64_t len, const float* scales,
+                                               const std::int32_t* zero_points, const Rule& rule, void* out);
   // A scale for each element; bytes only.
-  bool (*each[kSources][kNibbles])(const void* x, std::int64_t n, const float* scales, const std::int32_t* zero_points,
-                                   const Rule& rule, void* out);
+  bool (*each[affine::kFloatTypes][kNibbles])(const void* x, std::int64_t n, const float* scales,
+                                              const std::int32_t* zero_points, const Rule& rule, void* out);
   // In f64, a scale for each element, or one for all (`step` 0); bytes, of either sign.
   bool (*wide)(const double* x, std::int64_t n, const double* scales, const std::int32_t* zero_points,
                std::int64_t step, const Rule& rule, void* out);
