@@ -70,9 +70,6 @@ struct StoredTensor {
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
 
-// Untrusted text as one printable line: what is not printable ASCII as \xNN, cut after `max_shown` characters.
-TERN_API std::string escaped(std::string_view text, std::size_t max_shown = 200);
-
 struct OpenOptions {
   // GGUF's ids 39 and 42 mean different types in different programs (MXFP4 or TL2; Q2_0, Q2_0_G128 or TL2). Sizes and
   // metadata tell them apart nearly always; where they do not, open() fails and names the types to give here.

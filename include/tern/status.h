@@ -1,6 +1,7 @@
 // What a call answers: a Status or a Result<T>, either of which is a value or an Error. Nothing here throws or prints.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -41,6 +42,10 @@ struct Error {
   // "invalid_argument: k is -3 ... (ternary_quantize)"
   [[nodiscard]] TERN_API std::string str() const;
 };
+
+// Untrusted text as one printable line, as errors quote it: what is not printable ASCII as \xNN, cut after `max_shown`
+// characters.
+TERN_API std::string escaped(std::string_view text, std::size_t max_shown = 200);
 
 // Ok, or an Error. A pointer wide, so that returning success costs nothing.
 class [[nodiscard]] Status {

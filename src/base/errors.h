@@ -18,6 +18,9 @@ Error error_at(std::int64_t index, Code code, std::string_view where, fmt::forma
   return {code, fmt::format(format, std::forward<Args>(args)...), std::string(where), index};
 }
 
+// At most 40 characters of untrusted text, as errors quote it.
+inline std::string printable(std::string_view text) { return escaped(text, 40); }
+
 }  // namespace tern
 
 // Returns the error of a Status or Result to the caller.

@@ -27,8 +27,8 @@ Result<int> parse_threads(std::string_view text) {
   int value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || end != text.data() + text.size() || value < 1 || value > kMaxThreads)
-    return error(Code::invalid_argument, "TERN_THREADS", "'{}' is not a number of threads from 1 to {}", text,
-                 kMaxThreads);
+    return error(Code::invalid_argument, "TERN_THREADS", "'{}' is not a number of threads from 1 to {}",
+                 printable(text), kMaxThreads);
   return value;
 }
 
@@ -63,7 +63,8 @@ Result<Options> read_options() {
     options.device = *device;
   }
   if (const auto text = variable("TERN_STRICT")) {
-    if (*text != "0" && *text != "1") return error(Code::invalid_argument, "TERN_STRICT", "'{}' is not 0 or 1", *text);
+    if (*text != "0" && *text != "1")
+      return error(Code::invalid_argument, "TERN_STRICT", "'{}' is not 0 or 1", printable(*text));
     options.strict = *text == "1";
   }
   if (const auto text = variable("TERN_THREADS")) {

@@ -1,7 +1,9 @@
-// Names of error codes and the one-line text of an Error.
+// Names of error codes, the one-line text of an Error, and untrusted text in it.
 #include "tern/status.h"
 
 #include <array>
+
+#include "base/fmt.h"
 
 namespace tern {
 
@@ -32,6 +34,17 @@ std::string Error::str() const {
   text += message;
   if (!where.empty()) text += " (" + where + ")";
   return text;
+}
+
+std::string escaped(std::string_view text, std::size_t max_shown) {
+  std::string shown;
+  for (const char c : text.substr(0, max_shown)) {
+    if (c >= ' ' && c <= '~')
+      shown += c;
+    else
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return text.size() > max_shown ? shown + "..." : shown;
 }
 
 }  // namespace tern

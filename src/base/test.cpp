@@ -62,6 +62,20 @@ TEST(Words, UnknownOnesAreErrorsThatListTheKnown) {
     EXPECT_EQ(parse_device(bad).code(), Code::invalid_argument) << bad;
 }
 
+TEST(Words, UntrustedTextIsQuotedAsOnePrintableLine) {
+  EXPECT_EQ(escaped(std::string_view("a\0\x1b[31m\n\xC3\xA9~", 11)), "a\\x00\\x1b[31m\\x0a\\xc3\\xa9~");
+  EXPECT_EQ(escaped("abcdef", 3), "abc...");
+  EXPECT_EQ(escaped("abc", 3), "abc");
+
+  const std::string evil = "\x1b[2J" + std::string(1000, 'x');
+  const std::string shown = "'\\x1b[2J" + std::string(36, 'x') + "...'";
+  EXPECT_EQ(parse_dtype(evil).error().message, shown + " is not one of f32, f64, f16, bf16, i8, u8, i32");
+  EXPECT_EQ(parse_granularity(evil).error().message, shown + " is not one of tensor, row, group:N");
+  EXPECT_EQ(parse_granularity("group:" + evil).error().message,
+            "group size " + shown + " is not a number above 0, as in group:128");
+  EXPECT_EQ(parse_device(evil).error().message, shown + " is not cpu or cuda:N");
+}
+
 TEST(Checked, SaysWhenItOverflows) {
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(checked_mul(3, 4), 12);

@@ -63,9 +63,9 @@ Result<Granularity> parse_granularity(std::string_view text) {
     const auto size = whole_number(text.substr(6));
     if (size && *size > 0) return Granularity::group(*size);
     return error(Code::invalid_argument, "granularity", "group size '{}' is not a number above 0, as in group:128",
-                 text.substr(6));
+                 printable(text.substr(6)));
   }
-  return error(Code::invalid_argument, "granularity", "'{}' is not one of tensor, row, group:N", text);
+  return error(Code::invalid_argument, "granularity", "'{}' is not one of tensor, row, group:N", printable(text));
 }
 
 Result<DeviceId> parse_device(std::string_view text) {
@@ -74,7 +74,7 @@ Result<DeviceId> parse_device(std::string_view text) {
     const auto index = whole_number(text.substr(5));
     if (index && *index >= 0 && *index < 1024) return DeviceId{DeviceKind::cuda, static_cast<int>(*index)};
   }
-  return error(Code::invalid_argument, "device", "'{}' is not cpu or cuda:N", text);
+  return error(Code::invalid_argument, "device", "'{}' is not cpu or cuda:N", printable(text));
 }
 
 std::size_t size_of(DType dtype) {

@@ -48,7 +48,7 @@ Result<Enum> parse_word(const WordTable<Enum, N>& table, std::string_view kind, 
     if (table[i].second == text) return table[i].first;
     known[i] = table[i].second;
   }
-  return error(Code::invalid_argument, kind, "'{}' is not one of {}", text, listed(known));
+  return error(Code::invalid_argument, kind, "'{}' is not one of {}", printable(text), listed(known));
 }
 
 }  // namespace tern

@@ -16,9 +16,6 @@ inline Error os_error(int number, std::string_view where, std::string_view actio
   return error(Code::io_error, where, "cannot {} '{}': {}", action, path, std::generic_category().message(number));
 }
 
-// At most 40 characters of untrusted text, as errors quote it.
-inline std::string printable(std::string_view text) { return escaped(text, 40); }
-
 // An error of a parser that saw only bytes, told by the call that knows their name: "'x.npz': codes.npy: ...".
 inline Error in_file(Error inner, std::string_view where, std::string_view path) {
   inner.message = fmt::format("'{}': {}", path, inner.message);

@@ -174,15 +174,4 @@ void set_key(Metadata& metadata, std::string_view key, MetaValue value) {
   metadata.push_back({std::string(key), std::move(value)});
 }
 
-std::string escaped(std::string_view text, std::size_t max_shown) {
-  std::string shown;
-  for (const char c : text.substr(0, max_shown)) {
-    if (c >= ' ' && c <= '~')
-      shown += c;
-    else
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return text.size() > max_shown ? shown + "..." : shown;
-}
-
 }  // namespace tern

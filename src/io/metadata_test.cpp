@@ -100,11 +100,5 @@ TEST(Metadata, KeysAreFoundReplacedAndAdded) {
   EXPECT_EQ(find_key(metadata, "d"), nullptr);
 }
 
-TEST(Metadata, EscapedTextIsOnePrintableLine) {
-  EXPECT_EQ(escaped(std::string_view("a\0\x1b[31m\n\xC3\xA9~", 11)), "a\\x00\\x1b[31m\\x0a\\xc3\\xa9~");
-  EXPECT_EQ(escaped("abcdef", 3), "abc...");
-  EXPECT_EQ(escaped("abc", 3), "abc");
-}
-
 }  // namespace
 }  // namespace tern

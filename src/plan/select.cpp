@@ -61,7 +61,7 @@ Result<const Kernel*> forced_kernel(std::span<const Kernel> list, const ProblemF
     const Kernel* kernel = find(list, wanted);
     if (kernel == nullptr)
       return error(Code::invalid_argument, "TERN_FORCE_KERNEL", "there is no kernel '{}'; `tern kernels` lists them",
-                   wanted);
+                   escaped(wanted, 100));
     if (kernel->info.op != problem.op || chosen != nullptr) continue;
     const auto refusal = std::ranges::find(rejections, wanted, &Rejection::kernel);
     if (refusal == rejections.end())
@@ -122,7 +122,7 @@ Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts
     const Kernel* wanted = find(list, preference.kernel);
     if (wanted == nullptr || wanted->info.op != problem.op)
       return error(Code::invalid_argument, kWhere, "{} has no kernel '{}'; `tern kernels` lists them", problem.op,
-                   preference.kernel);
+                   escaped(preference.kernel, 100));
     if (std::ranges::find(willing, wanted) != willing.end()) {
       selection.kernel = wanted;
       why.chosen_because = "asked for by the caller";

@@ -17,7 +17,7 @@ Result<int> parse_count(std::string_view key, std::string_view text) {
   int value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || end != text.data() + text.size() || value < 0)
-    return error(Code::invalid_argument, kWhere, "{} is '{}', which is not a number from 0 on", key, text);
+    return error(Code::invalid_argument, kWhere, "{} is '{}', which is not a number from 0 on", key, printable(text));
   return value;
 }
 
@@ -33,9 +33,9 @@ Status set(Tuning& tuning, std::string_view key, std::string_view value) {
     return {};
   }
   if (key != "dependent")
-    return error(Code::invalid_argument, kWhere, "'{}' is not one of threads, grid, split, dependent", key);
+    return error(Code::invalid_argument, kWhere, "'{}' is not one of threads, grid, split, dependent", printable(key));
   if (value != "on" && value != "off")
-    return error(Code::invalid_argument, kWhere, "dependent is '{}', which is not on or off", value);
+    return error(Code::invalid_argument, kWhere, "dependent is '{}', which is not on or off", printable(value));
   tuning.dependent_launch = value == "on";
   return {};
 }
@@ -65,7 +65,7 @@ Result<Tuning> parse_tuning(std::string_view text) {
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || item.size() + 1 == text.size())
       return error(Code::invalid_argument, kWhere, "'{}' is not as in threads=256,grid=fixed,split=4,dependent=off",
-                   text);
+                   escaped(text, 100));
     const std::string_view key = item.substr(0, equals);
     if (std::ranges::find(keys, key) != keys.end())
       return error(Code::invalid_argument, kWhere, "{} is there twice", key);

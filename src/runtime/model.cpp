@@ -211,9 +211,7 @@ class Interpreter {
     if (format == nullptr)
       return error(Code::corrupt_file, kWhere, "'{}' has a shape but no {}", escaped(tensor.name), keys::kFormat);
     const Result<Layout> said = parse_layout(*format);
-    if (!said.ok())
-      return error(Code::corrupt_file, kWhere, "{} is '{}', no format that this version knows", keys::kFormat,
-                   printable(*format));
+    if (!said.ok()) return error(Code::corrupt_file, kWhere, "{}: {}", keys::kFormat, said.error().message);
     const Layout layout = *said;
     TERN_ASSIGN(bytes, layout_bytes(layout, size[0], size[1]));
     if (bytes != tensor.bytes)
@@ -232,8 +230,8 @@ class Interpreter {
     if (by != nullptr) {
       const Result<Granularity> granularity = parse_granularity(*by);
       if (!granularity.ok())
-        return error(Code::corrupt_file, kWhere, "the granularity of '{}' is '{}', not tensor, row or group:N",
-                     escaped(tensor.name), printable(*by));
+        return error(Code::corrupt_file, kWhere, "the granularity of '{}': {}", escaped(tensor.name),
+                     granularity.error().message);
       tensor.granularity = *granularity;
     }
     return layout == Layout::hf_packed ? find_direction(tensor) : Status();

@@ -65,7 +65,7 @@ std::string name(const AffineGranularity& g) {
 Result<AffineGranularity> parse_affine_granularity(std::string_view text) {
   const auto wrong = [&] {
     return error(Code::invalid_argument, "granularity",
-                 "'{}' is not one of tensor, token, channel:AXIS, group:N, group:N:AXIS", text);
+                 "'{}' is not one of tensor, token, channel:AXIS, group:N, group:N:AXIS", printable(text));
   };
   const std::string_view word = text.substr(0, text.find(':'));
   std::array<std::int64_t, 2> numbers{};
