@@ -1,6 +1,7 @@
 // Elements of float tensors one at a time, whatever their type and alignment. dtype is f32, f64, f16 or bf16.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -37,12 +38,21 @@ inline double read_element(const void* x, DType dtype, std::int64_t index) {
   }
 }
 
-// f16 and bf16 are rounded from f32, nearest even: what does not come from an f32 is rounded twice.
+// An f64 as the f32 from which f16 and bf16 are then rounded as from the f64 itself. What is not exact becomes the
+// neighbour with an odd last bit, which is never the middle between two halves: they have at least two bits less.
+inline float to_odd(double v) {
+  const auto near = static_cast<float>(v);
+  const auto back = static_cast<double>(near);
+  const std::uint32_t beyond = std::fabs(back) > std::fabs(v) ? 1 : 0, inexact = back != v ? 1 : 0;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(near) - beyond) | inexact);  // a NaN stays one
+}
+
+// Rounded once, to nearest even.
 inline void write_element(void* y, DType dtype, std::int64_t index, double v) {
   switch (dtype) {
     case DType::f64: return store_element(y, index, v);
-    case DType::f16: return store_element(y, index, simd::to_f16(static_cast<float>(v)));
-    case DType::bf16: return store_element(y, index, simd::to_bf16(static_cast<float>(v)));
+    case DType::f16: return store_element(y, index, simd::to_f16(to_odd(v)));
+    case DType::bf16: return store_element(y, index, simd::to_bf16(to_odd(v)));
     default: return store_element(y, index, static_cast<float>(v));
   }
 }

@@ -166,6 +166,47 @@ TEST(CastFloats, EveryHalfBecomesWhatItsValueBecomes) {
   }
 }
 
+// Between two neighbours of f16 or bf16 lies a middle, and beside it the f64 that an f32 on the way would make it.
+TEST(CastFloats, F64IsRoundedOnce) {
+  for (const DType to : {DType::f16, DType::bf16}) {
+    const std::uint16_t infinity = to == DType::f16 ? 0x7C00 : 0x7F80;
+    std::vector<double> x;
+    std::vector<std::uint16_t> want;
+    const auto add = [&](double value, int bits) {
+      x.insert(x.end(), {value, -value});
+      want.insert(want.end(), {static_cast<std::uint16_t>(bits), static_cast<std::uint16_t>(bits | 0x8000)});
+    };
+    for (int low = 0; low < infinity; ++low) {
+      const std::uint16_t below = static_cast<std::uint16_t>(low - 1), here = static_cast<std::uint16_t>(low);
+      const std::uint16_t above = static_cast<std::uint16_t>(low + 1);
+      const double value = read_element(&here, to, 0);
+      // Beyond the largest value the next one would be as far away as the one before.
+      const double next = above == infinity ? 2 * value - read_element(&below, to, 0) : read_element(&above, to, 0);
+      const double middle = value + (next - value) / 2;
+      add(value, low);
+      add(std::nextafter(middle, 0.0), low);
+      add(middle, low % 2 == 0 ? low : low + 1);
+      add(std::nextafter(middle, HUGE_VAL), low + 1);
+    }
+    add(std::numeric_limits<double>::max(), infinity);
+    add(HUGE_VAL, infinity);
+    add(std::numeric_limits<double>::denorm_min(), 0);
+    std::vector<std::uint16_t> got(x.size(), 0xABCD);
+    cast_floats(cpu().state().threads, {reinterpret_cast<const std::uint8_t*>(x.data()), x.size() * 8}, DType::f64,
+                {reinterpret_cast<std::uint8_t*>(got.data()), got.size() * 2}, to);
+    std::size_t twice_differs = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(got[i], want[i]) << name(to) << ' ' << x[i];
+      const auto on_the_way = static_cast<float>(x[i]);
+      twice_differs += (to == DType::f16 ? simd::to_f16(on_the_way) : simd::to_bf16(on_the_way)) != want[i] ? 1 : 0;
+    }
+    EXPECT_EQ(twice_differs, 2U * infinity) << "one of the two beside each middle, by either sign";
+    std::uint16_t nan = 0;
+    write_element(&nan, to, 0, -std::numeric_limits<double>::quiet_NaN());
+    EXPECT_TRUE(std::isnan(read_element(&nan, to, 0)));
+  }
+}
+
 // ---- BitNet's converter, one element at a time ----
 
 float rounded(float v, DType dtype) {
