@@ -86,13 +86,13 @@ struct CheckpointFile {
 class Checkpoint {
  public:
   // A .safetensors or .gguf file (known by its first bytes, not by its name), an index of shards such as
-  // model.safetensors.index.json, or a folder that holds one of these. A part of a split GGUF model is refused: the
-  // other parts would be lost.
+  // model.safetensors.index.json, the first part of a split GGUF model (model-00001-of-00003.gguf: the others must lie
+  // beside it), or a folder that holds one of these.
   static TERN_API Result<Checkpoint> open(const std::string& path, const OpenOptions& options = {});
 
   [[nodiscard]] TERN_API Container container() const;
   [[nodiscard]] TERN_API const std::string& path() const;                // as given to open()
-  [[nodiscard]] TERN_API std::span<const CheckpointFile> files() const;  // those with tensors, in order
+  [[nodiscard]] TERN_API std::span<const CheckpointFile> files() const;  // shards or parts in order
   [[nodiscard]] TERN_API std::span<const StoredTensor> tensors() const;  // as their bytes lie, file by file
   [[nodiscard]] TERN_API std::optional<std::size_t> find(std::string_view name) const;  // an index into tensors()
   [[nodiscard]] TERN_API const Metadata& metadata() const;  // of safetensors: texts, from all shards

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "base/words.h"
 #include "io/file_error.h"
 #include "io/gguf.h"
+#include "io/gguf_split.h"
 #include "io/little_endian.h"
 #include "io/mapped_file.h"
 #include "io/safetensors.h"
@@ -59,6 +61,8 @@ Result<std::string> find_in_folder(const std::string& folder) {
       ggufs.push_back(std::move(file));
   }
   if (failure) return os_error(failure.value(), kOpen, "read the folder", folder);
+  const std::set<std::string> all_ggufs(ggufs.begin(), ggufs.end());
+  std::erase_if(ggufs, [&](const std::string& file) { return all_ggufs.contains(gguf::first_part(file)); });
   const bool safetensors = !indices.empty() || !singles.empty();
   if (!safetensors && ggufs.empty())
     return error(Code::invalid_argument, kOpen, "'{}' holds no .safetensors and no .gguf file", folder);
@@ -123,12 +127,54 @@ struct Checkpoint::Impl {
     container = is_gguf ? Container::gguf : Container::safetensors;
     auto parsed = is_gguf ? gguf::parse(map->bytes(), options) : safetensors::parse(map->bytes());
     if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, file_path);
-    const MetaValue* parts = is_gguf ? find_key(parsed->metadata, "split.count") : nullptr;
-    if (parts != nullptr && parts->integer().value_or(1) > 1)
-      return error(Code::unsupported, kOpen, "'{}' is one of {} parts; join them with llama-gguf-split --merge",
-                   file_path, *parts->integer());
+    if (is_gguf && gguf::split_of(parsed->metadata).count > 1)
+      return open_parts(file_path, std::move(map), *std::move(parsed), options);
     add(file_path, std::move(map), *std::move(parsed));
     return {};
+  }
+
+  // A GGUF model in several files, given by the first of them.
+  Status open_parts(const std::string& first_path, std::shared_ptr<const MappedFile> first_map, ParsedContainer first,
+                    OpenOptions options) {
+    const Metadata first_metadata = first.metadata;
+    const gguf::Split all = gguf::split_of(first_metadata);
+    const std::string first_name = gguf::first_part(fs::path(first_path).filename().string());
+    if (all.part != 0)
+      return error(Code::invalid_argument, kOpen, "'{}' is part {} of {}; name the first part{}", first_path,
+                   all.part + 1, all.count, first_name.empty() ? first_name : ", '" + first_name + "'");
+    const std::string prefix(gguf::part_prefix(first_path, 0, all.count));
+    if (prefix.empty())
+      return error(Code::invalid_argument, kOpen,
+                   "'{}' is the first of {} parts; the others are found by its name, which must end with '{}'",
+                   first_path, all.count, gguf::part_ending(0, all.count));
+    add_part(first_path, std::move(first_map), std::move(first), options);
+    for (std::int64_t part = 1; part < all.count; ++part) {
+      const std::string part_path = prefix + gguf::part_ending(part, all.count);
+      TERN_ASSIGN(map, MappedFile::open(part_path, kOpen));
+      auto parsed = gguf::parse(map->bytes(), options, &first_metadata);
+      if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, part_path);
+      const gguf::Split said = gguf::split_of(parsed->metadata);
+      if (said.part != part || said.count != all.count || said.tensors != all.tensors)
+        return error(Code::corrupt_file, kOpen,
+                     "'{}' says it is part {} of {} with {} tensors; by the first part it is part {} of {} with {}",
+                     part_path, said.part + 1, said.count, said.tensors, part + 1, all.count, all.tensors);
+      add_part(part_path, std::move(map), *std::move(parsed), options);
+    }
+    if (all.tensors >= 0 && std::cmp_not_equal(all.tensors, tensors.size()))
+      return error(Code::corrupt_file, kOpen, "'{}' says that its parts have {} tensors; they have {}", first_path,
+                   all.tensors, tensors.size());
+    return {};
+  }
+
+  void add_part(const std::string& part_path, std::shared_ptr<const MappedFile> map, ParsedContainer parsed,
+                OpenOptions& options) {
+    // An id that means several types means the same one in all parts.
+    for (const StoredTensor& tensor : parsed.tensors)
+      if (gguf_readings(static_cast<std::uint32_t>(tensor.gguf_id)).size() > 1 &&
+          std::ranges::find(options.gguf_types, tensor.type) == options.gguf_types.end())
+        options.gguf_types.push_back(tensor.type);
+    std::erase_if(parsed.metadata, [](const MetaEntry& entry) { return gguf::is_split_key(entry.key); });
+    add(part_path, std::move(map), std::move(parsed));
   }
 
   Status open_shards(const std::string& index_path, std::string_view text) {

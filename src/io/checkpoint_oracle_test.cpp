@@ -224,5 +224,28 @@ write("aligned.gguf", 4096)
   }
 }
 
+TEST(GgufOracle, CutsWhatWeReadAsOne) {
+  if (const std::string why = python_lacks("gguf, numpy"); !why.empty()) GTEST_SKIP() << why;
+  const TempFolder folder;
+  ASSERT_TRUE(run_python(folder, std::string(kPattern) + R"py(
+import gguf, numpy, os
+for path, first in (("m", False), ("n", True)):
+    w = gguf.GGUFWriter(path + ".gguf", "bitnet-b1.58", split_max_tensors=2, small_first_shard=first)
+    w.add_array("words", ["a", "b"])
+    for i in range(5):
+        w.add_tensor(f"t{i}", numpy.frombuffer(pattern(f"t{i}", 60), "f4").reshape(3, 5))
+    w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
+assert os.path.exists("m-00003-of-00003.gguf") and os.path.exists("n-00004-of-00004.gguf"), os.listdir()
+)py"));
+  for (const char* first : {"m-00001-of-00003.gguf", "n-00001-of-00004.gguf"}) {
+    const auto model = Checkpoint::open(folder / first);
+    ASSERT_TRUE(model.ok()) << model.error().str();
+    EXPECT_EQ(model->tensors().size(), 5U);
+    for (const char* tensor : {"t0", "t1", "t2", "t3", "t4"}) expect_tensor(*model, tensor, StoredType::f32, {3, 5});
+    EXPECT_EQ(find_key(model->metadata(), "words")->to_json(), R"(["a","b"])");
+    EXPECT_EQ(find_key(model->metadata(), "split.count"), nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace tern

@@ -215,9 +215,108 @@ TEST(Checkpoint, WhatIsNoneIsRefused) {
   expect_error(Checkpoint::open(folder / "x.json"), Code::corrupt_file, "x.json': it is a list");
   write_text(folder / "text", "{\"weight_map\":{\"a\":1}}");
   expect_error(Checkpoint::open(folder / "text"), Code::corrupt_file, "weight_map: 'a' is a number");
-  write_text(folder / "part.gguf", gguf::file({gguf::key("split.count", 2, std::string("\3\0", 2))}, {}, 0));
-  expect_error(Checkpoint::open(folder / "part.gguf"), Code::unsupported, "is one of 3 parts");
   EXPECT_EQ(Checkpoint::open(folder / "empty").error().where, "Checkpoint::open");
+}
+
+std::string part_name(int part, int count) {
+  return "m-0000" + std::to_string(part) + "-of-0000" + std::to_string(count) + ".gguf";
+}
+
+// One part as llama-gguf-split writes it.
+void write_part(const TempFolder& folder, int part, int count, int all_tensors, Metadata metadata,
+                std::vector<StoredTensor> tensors) {
+  metadata.push_back({"split.no", MetaValue(static_cast<std::uint16_t>(part - 1))});
+  metadata.push_back({"split.count", MetaValue(static_cast<std::uint16_t>(count))});
+  metadata.push_back({"split.tensors.count", MetaValue(std::int32_t{all_tensors})});
+  write_file(folder / part_name(part, count), Container::gguf, metadata, std::move(tensors));
+}
+
+TEST(Checkpoint, PartsOfAGgufModelAreOne) {
+  const TempFolder folder;
+  write_part(folder, 1, 3, 3, {{"general.architecture", MetaValue("bitnet")}}, {});  // metadata alone, as an option has
+  write_part(folder, 2, 3, 3, {}, {bytes_tensor("a", 5), bytes_tensor("b", 70)});
+  write_part(folder, 3, 3, 3, {}, {bytes_tensor("c", 9)});
+  for (const std::string& path : {folder / part_name(1, 3), folder.path().string()}) {
+    const auto checkpoint = Checkpoint::open(path);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().str();
+    EXPECT_EQ(checkpoint->container(), Container::gguf);
+    EXPECT_EQ(checkpoint->files().size(), 3U);
+    EXPECT_EQ(checkpoint->tensors().size(), 3U);
+    EXPECT_EQ(checkpoint->total_bytes(), 84U);
+    expect_data(*checkpoint, "a", 5);
+    expect_data(*checkpoint, "b", 70);
+    expect_data(*checkpoint, "c", 9);
+    EXPECT_EQ(checkpoint->metadata(), (Metadata{{"general.architecture", MetaValue("bitnet")}})) << "no split.*";
+  }
+  write_part(folder, 1, 2, 1, {}, {bytes_tensor("z", 1)});
+  expect_error(Checkpoint::open(folder.path().string()), Code::invalid_argument,
+               "name one of them: m-00001-of-00002.gguf, m-00001-of-00003.gguf");
+  expect_error(Checkpoint::open(folder / part_name(1, 2)), Code::io_error, "m-00002-of-00002.gguf': No such file");
+  expect_error(Checkpoint::open(folder / part_name(2, 3)), Code::invalid_argument,
+               "is part 2 of 3; name the first part, 'm-00001-of-00003.gguf'");
+}
+
+TEST(Checkpoint, PartsThatDoNotBelongTogetherAreRefused) {
+  const TempFolder folder;
+  const std::string path = folder / part_name(1, 2);
+  const auto again = [&](int second, int count, int tensors, const char* name) {
+    write_part(folder, 1, 2, 2, {}, {bytes_tensor("a", 5)});
+    write_part(folder, second, count, tensors, {}, {bytes_tensor(name, 5)});
+    if (second != 2 || count != 2) fs::rename(folder / part_name(second, count), folder / part_name(2, 2));
+  };
+  again(2, 2, 2, "b");
+  EXPECT_TRUE(Checkpoint::open(path).ok());
+  again(2, 2, 2, "a");
+  expect_error(Checkpoint::open(path), Code::corrupt_file, "tensor 'a' is in both");
+  again(3, 3, 2, "b");
+  expect_error(Checkpoint::open(path), Code::corrupt_file, "says it is part 3 of 3 with 2 tensors; by the first part");
+  again(2, 2, 7, "b");
+  expect_error(Checkpoint::open(path), Code::corrupt_file, "part 2 of 2 with 7 tensors");
+  write_part(folder, 1, 2, 9, {}, {bytes_tensor("a", 5)});
+  write_part(folder, 2, 2, 9, {}, {bytes_tensor("b", 5)});
+  expect_error(Checkpoint::open(path), Code::corrupt_file, "says that its parts have 9 tensors; they have 2");
+  write_text(folder / part_name(2, 2), "GG");
+  expect_error(Checkpoint::open(path), Code::corrupt_file, "m-00002-of-00002.gguf': it begins with 'GG'");
+  // A part is known by its keys: another name leads nowhere.
+  fs::rename(path, folder / "m.gguf");
+  expect_error(Checkpoint::open(folder / "m.gguf"), Code::invalid_argument, "must end with '-00001-of-00002.gguf'");
+  // Numbers that no file has.
+  for (const char* key : {"split.no", "split.count"}) {
+    const Metadata hostile = {{"split.count", MetaValue(std::uint16_t{2})}, {key, MetaValue(std::int64_t{INT64_MAX})}};
+    Metadata metadata;
+    for (const MetaEntry& entry : hostile) set_key(metadata, entry.key, entry.value);
+    write_file(folder / "h.gguf", Container::gguf, metadata, {bytes_tensor("a", 5)});
+    EXPECT_EQ(Checkpoint::open(folder / "h.gguf").code(), Code::invalid_argument) << key;
+  }
+}
+
+// Ids 39 and 42 are decided for all parts: by the metadata of the first, and by what an earlier part decided.
+TEST(Checkpoint, PartsAgreeOnTheMeaningOfAnId) {
+  const auto number = [](std::string_view name, std::uint16_t value) {
+    return gguf::key(name, 2, {static_cast<char>(value & 0xFF), static_cast<char>(value >> 8)});
+  };
+  const auto part = [&](std::uint16_t no, std::vector<std::string> keys, const std::vector<std::string>& tensors,
+                        std::size_t bytes) {
+    keys.push_back(number("split.no", no));
+    keys.push_back(number("split.count", 2));
+    return gguf::file(keys, tensors, bytes);
+  };
+  // [512] is 144 bytes as Q2_0, 136 as Q2_0_G128; [32, 512] 4352 bytes as the latter alone.
+  const std::string ambiguous = gguf::tensor("w", {512}, 42, 0), clear = gguf::tensor("v", {512, 32}, 42, 0);
+  const TempFolder folder;
+  write_text(folder / part_name(2, 2), part(1, {}, {ambiguous}, 160));
+  write_text(folder / part_name(1, 2), part(0, {}, {}, 0));
+  expect_error(Checkpoint::open(folder / part_name(1, 2)), Code::invalid_argument, "Q2_0 or Q2_0_G128");
+  write_text(folder / part_name(1, 2), part(0, {}, {clear}, 4352));
+  const auto decided = Checkpoint::open(folder / part_name(1, 2));
+  ASSERT_TRUE(decided.ok()) << decided.error().str();
+  EXPECT_EQ(decided->tensors()[1].type, StoredType::q2_0_g128);
+  // [1, 320] is 128 bytes as TL2, 96 without its trailer, and 90 as Q2_0: general.file_type 41 says Q2_0.
+  write_text(folder / part_name(1, 2), part(0, {gguf::key("general.file_type", 4, gguf::u32(41))}, {}, 0));
+  write_text(folder / part_name(2, 2), part(1, {}, {gguf::tensor("w", {320, 1}, 42, 0)}, 96));
+  const auto told = Checkpoint::open(folder / part_name(1, 2));
+  ASSERT_TRUE(told.ok()) << told.error().str();
+  EXPECT_EQ(told->tensors()[0].type, StoredType::q2_0);
 }
 
 TEST(Checkpoint, TheCorporaOpenOrAreRefusedAsTheirNamesSay) {

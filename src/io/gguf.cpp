@@ -250,7 +250,8 @@ Result<std::size_t> alignment_of(const Metadata& metadata) {
   return static_cast<std::size_t>(value->bits());
 }
 
-Result<ParsedContainer> parse(std::span<const std::uint8_t> file, const OpenOptions& options) {
+Result<ParsedContainer> parse(std::span<const std::uint8_t> file, const OpenOptions& options,
+                              const Metadata* of_model) {
   Cursor cursor(file);
   TERN_ASSIGN(counts, read_counts(cursor, file));
   TERN_ASSIGN(metadata, read_metadata(cursor, counts.keys));
@@ -260,7 +261,7 @@ Result<ParsedContainer> parse(std::span<const std::uint8_t> file, const OpenOpti
   const std::size_t data_offset = std::min(round_up(cursor.at(), alignment), std::max(file.size(), cursor.at()));
   const std::size_t data_bytes = file.size() - data_offset;
   TERN_RETURN_IF_ERROR(place(claims, data_bytes, alignment));
-  TERN_RETURN_IF_ERROR(settle_types(claims, alignment, metadata, options));
+  TERN_RETURN_IF_ERROR(settle_types(claims, alignment, of_model != nullptr ? *of_model : metadata, options));
   ParsedContainer parsed{.metadata = std::move(metadata)};
   parsed.tensors.reserve(claims.size());
   parsed.offsets.reserve(claims.size());

@@ -26,8 +26,10 @@ inline constexpr std::string_view kAlignmentKey = "general.alignment";
 
 bool has_magic(std::span<const std::uint8_t> file);
 
-// The directory of a whole file, once it is certain that exactly the tensors follow.
-Result<ParsedContainer> parse(std::span<const std::uint8_t> file, const OpenOptions& options = {});
+// The directory of a whole file, once it is certain that exactly the tensors follow. `of_model` are the metadata of the
+// first part where this is another, which says nothing of the types itself.
+Result<ParsedContainer> parse(std::span<const std::uint8_t> file, const OpenOptions& options = {},
+                              const Metadata* of_model = nullptr);
 
 // Leaves the tensors in order and fills in their bytes.
 Result<PlannedContainer> plan(const Metadata& metadata, std::vector<StoredTensor>& tensors);
