@@ -1,8 +1,10 @@
-// The lines of --verbose, with the time, on standard error.
+// What goes to standard error: texts, and the lines of --verbose with the time.
 #include "log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <cstdio>
 
 namespace tern::cli {
 namespace {
@@ -20,6 +22,11 @@ spdlog::logger& logger() {
 }  // namespace
 
 void set_verbose(bool verbose) { logger().set_level(verbose ? spdlog::level::info : spdlog::level::off); }
+
+void say(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
 
 void log_line(std::string_view line) { logger().info("{}", line); }
 

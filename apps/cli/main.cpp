@@ -1,25 +1,25 @@
 // The tern command: parses the command line, runs one command, answers 0, 1 (it failed) or 2 (it was asked wrongly).
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <string_view>
 
 #include "arguments.h"
 #include "commands.h"
 #include "json.h"
+#include "log.h"
 #include "tern/version.h"
 
 namespace tern::cli {
 
 void fail(Session& session, const Error& error, bool json) {
   session.exit_code = 1;
-  if (json) {
-    fmt::print(stderr, "{}\n", to_text(to_json(error)));
-  } else {
-    fmt::print(stderr, "tern: {}\n", error.str());
-  }
+  say(json ? to_text(to_json(error)) + "\n" : fmt::format("tern: {}\n", error.str()));
 }
 
 namespace {
@@ -62,23 +62,35 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());
   } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
+    std::ostringstream text;
+    app.exit(asked, text, text);
+    std::fputs(text.str().c_str(), stdout);  // what fails is seen below
   } catch (const CLI::ParseError& mistake) {
     const bool json = asks_for_json(argc, argv);
     fail(session, {Code::invalid_argument, mistake.what(), "command line"}, json);
-    if (!json) fmt::print(stderr, "Run with --help for more information.\n");
+    if (!json) say("Run with --help for more information.\n");
     session.exit_code = kAskedWrongly;
   } catch (const std::exception& failure) {
-    failed = true;
-    fail(session, {Code::internal, failure.what(), "tern"}, asks_for_json(argc, argv));
+    if (std::ferror(stdout) == 0) {  // else fmt has thrown because of it
+      failed = true;
+      fail(session, {Code::internal, failure.what(), "tern"}, asks_for_json(argc, argv));
+    }
   }
   // A full disk shows only when the buffered text is written.
-  if (std::fflush(stdout) != 0 && (session.exit_code == 0 || app.got_subcommand("verify"))) {
+  const bool unwritten = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (unwritten && (session.exit_code == 0 || app.got_subcommand("verify"))) {
     failed = true;
     fail(session, {Code::io_error, "standard output could not be written", "tern"}, asks_for_json(argc, argv));
   }
   // 1 of verify says that the two differ, so a failure there is 2.
   return failed && app.got_subcommand("verify") ? kAskedWrongly : session.exit_code;
+}
+
+// A standard stream that is closed would get the number of the next file, and its text would go into that one. What
+// stands in its place cannot be written to, so that a text for nobody is an error as it would have been.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDONLY) == -1) return;
 }
 
 }  // namespace
@@ -87,5 +99,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A file-size limit then fails the write, as a full disk does, and the temporary file is removed.
   std::signal(SIGXFSZ, SIG_IGN);
+  tern::cli::occupy_closed_streams();
   return tern::cli::run(argc, argv);
 }

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "log.h"
 #include "units.h"
 
 namespace tern::cli {
@@ -50,15 +50,13 @@ void ProgressBar::update(std::size_t done_bytes, std::size_t total_bytes) {
 
 void ProgressBar::clear() {
   if (drawn_columns_ == 0) return;
-  fmt::print(stderr, "\r{}\r", std::string(drawn_columns_, ' '));
-  std::fflush(stderr);
+  say(fmt::format("\r{}\r", std::string(drawn_columns_, ' ')));
   drawn_columns_ = 0;
 }
 
 void ProgressBar::draw(const std::string& line) {
   const std::size_t rest = drawn_columns_ > line.size() ? drawn_columns_ - line.size() : 0;
-  fmt::print(stderr, "\r{}{}", line, std::string(rest, ' '));
-  std::fflush(stderr);
+  say(fmt::format("\r{}{}", line, std::string(rest, ' ')));
   drawn_columns_ = line.size();
 }
 

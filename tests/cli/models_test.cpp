@@ -57,6 +57,58 @@ TEST_F(ModelCommandTest, OneOfVerifySaysThatTheyDiffer) {
   EXPECT_NE(full.err.find("standard output"), std::string::npos) << full.err;
 }
 
+// The shell's words for a stream that is closed, and one that takes nothing.
+class StreamsTest : public ModelCommandTest {
+ protected:
+  void SetUp() override {
+    ModelCommandTest::SetUp();
+    if (!IsSkipped() && !std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  }
+  [[nodiscard]] Outcome with(const std::string& redirection, const std::string& command) const {
+    return start("/bin/sh", {"-c", "exec \"$0\" " + command + " " + redirection, command_path()}, folder());
+  }
+};
+
+TEST_F(StreamsTest, NobodyNeedsToReadStandardError) {
+  for (const char* nobody : {"2>&-", "2>/dev/full"}) {
+    SCOPED_TRACE(nobody);
+    for (const char* command :
+         {"devices", "kernels --verbose", "explain ternary_quantize --shape 3x4", "inspect model", "verify model model",
+          "quantize model -o a.gguf --verbose", "convert a.gguf -o b.safetensors", "--version", ""}) {
+      const Outcome outcome = with(nobody, command);
+      EXPECT_EQ(outcome.exit_code, 0) << command;
+      EXPECT_NE(outcome.out, "") << command;
+    }
+    EXPECT_EQ(with(nobody, "verify a.gguf b.safetensors").exit_code, 0);
+    for (const char* command : {"quantize none -o a.gguf", "quantize none -o a.gguf --json", "inspect model/none"})
+      EXPECT_EQ(with(nobody, command).exit_code, 1) << command;
+    for (const char* command : {"quantize", "paint", "devices --colour --json"})
+      EXPECT_EQ(with(nobody, command).exit_code, 2) << command;
+  }
+}
+
+TEST_F(StreamsTest, AnAnswerThatNobodyCanReadIsAFailure) {
+  (void)tern_json({"quantize", "model", "-o", "right.gguf"});
+  for (const char* nobody : {">&-", ">/dev/full"}) {
+    SCOPED_TRACE(nobody);
+    for (const char* command :
+         {"devices", "kernels", "kernels --json", "explain ternary_quantize --shape 3x4", "inspect model",
+          "inspect model --json", "quantize model -o a.gguf", "convert right.gguf -o b.safetensors --json", "--version",
+          "--help", "quantize --help", ""}) {
+      const Outcome outcome = with(nobody, command);
+      EXPECT_EQ(outcome.exit_code, 1) << command;
+      EXPECT_NE(outcome.err.find("io_error"), std::string::npos) << command << outcome.err;
+      EXPECT_NE(outcome.err.find("standard output could not be written"), std::string::npos) << command;
+    }
+    EXPECT_EQ(with(nobody, "verify model model").exit_code, 2);
+    EXPECT_EQ(with(std::string(nobody) + " 2>&-", "quantize model -o a.gguf --format tq2_0").exit_code, 1);
+    // A closed stream leaves its number to the next file, which must not get what was said.
+    std::filesystem::remove(path("a.gguf"));
+    (void)with(std::string(nobody) + " 2>&-", "quantize model -o a.gguf");
+    EXPECT_EQ(text_of("a.gguf"), text_of("right.gguf"));
+  }
+}
+
 TEST_F(ModelCommandTest, EveryOptionOfQuantizeIsTaken) {
   (void)tern_json(
       {"quantize", "model", "-o", "m.safetensors", "--format", "hf_packed", "--match", "bitnet", "--threads", "1"});
