@@ -86,6 +86,8 @@ class Planner {
     plan_.lossy = options_.lossy;
     plan_.histograms = options_.histograms;
     plan_.preference = options_.preference;
+    if (options_.embeddings && *options_.embeddings != DType::f16 && *options_.embeddings != DType::bf16)
+      return error(Code::invalid_argument, kWhere, "embeddings become f16 or bf16, not {}", name(*options_.embeddings));
     TERN_ASSIGN(include, NameFilter::compile(options_.include, "--include"));
     TERN_ASSIGN(exclude, NameFilter::compile(options_.exclude, "--exclude"));
     TERN_ASSIGN(drop, NameFilter::compile(options_.drop, "--drop"));
