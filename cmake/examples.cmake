@@ -18,6 +18,9 @@ foreach(example example_quantize_cpp example_quantize_c)
            -D EXPECTED=${PROJECT_SOURCE_DIR}/examples/quantize.expected -P ${PROJECT_SOURCE_DIR}/cmake/expect.cmake)
 endforeach()
 
+tern_user_program(example_quantize_model examples/quantize_model.c)
+add_test(NAME example_quantize_model COMMAND example_quantize_model ${PROJECT_BINARY_DIR}/examples)
+
 # Small, but with sizes that are no multiple of a vector: hidden 80, k and v 20, feed-forward 216.
 tern_user_program(example_bitnet_layers examples/bitnet_layers.cpp)
 add_test(NAME example_bitnet_layers COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:example_bitnet_layers>

@@ -93,6 +93,7 @@ typedef enum tern_linear_math TERN_ENUM_TYPE {
 
 // Other projects' orders of packed ternary weights.
 typedef enum tern_layout TERN_ENUM_TYPE {
+  TERN_LAYOUT_DEFAULT = -1,      // only in options of reading and writing models
   TERN_LAYOUT_MS_GPU = 0,        // Microsoft's BitNet GPU kernels: tiles of 16 rows by 32 columns
   TERN_LAYOUT_I2 = 1,            // Tern's own rows, four trits a byte
   TERN_LAYOUT_B3 = 2,            // Tern's own rows, five trits a byte

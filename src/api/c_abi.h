@@ -12,6 +12,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -55,6 +56,71 @@ struct Parameter {
 Status not_null(const char* where, std::initializer_list<Parameter> parameters);
 Status check_index(const char* where, std::size_t index, std::size_t count);
 
+// How every call begins that hands something out: `out` is there and holds NULL from now on, and the others are there.
+template <class T>
+Status cleared(const char* where, T** out, std::initializer_list<Parameter> parameters) {
+  TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+  *out = nullptr;
+  return not_null(where, parameters);
+}
+
+// Whole entry points: a member of a handle, an element of a list in it, and how many those are.
+template <class Handle, class Member>
+tern_status hand_out(const char* where, const char* name, const Handle* handle, Member Handle::*member,
+                     const Member** out) {
+  return guarded(where, [&](const char*) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{name, handle}}));
+    *out = &(handle->*member);
+    return {};
+  });
+}
+inline const char* face(const std::string& text) { return text.c_str(); }
+template <class T>
+const T* face(const T& element) {
+  return &element;
+}
+template <class Handle, class List, class Face>
+tern_status hand_out(const char* where, const char* name, const Handle* handle, List Handle::*list, std::size_t index,
+                     const Face** out) {
+  return guarded(where, [&](const char*) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{name, handle}}));
+    TERN_RETURN_IF_ERROR(check_index(where, index, (handle->*list).size()));
+    *out = face((handle->*list)[index]);
+    return {};
+  });
+}
+template <class Handle, class List>
+tern_status count_of(const char* where, const char* name, const Handle* handle, List Handle::*list, std::size_t* out) {
+  return guarded(where, [&](const char*) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{name, handle}, {"out", out}}));
+    *out = (handle->*list).size();
+    return {};
+  });
+}
+
+// The value of a word, as C has it.
+template <class Out, class Parse, class Convert>
+tern_status parse(const char* where, const char* text, Out* out, Parse parse_text, Convert convert) {
+  return guarded(where, [&](const char*) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    TERN_ASSIGN(value, parse_text(std::string_view(text)));
+    *out = convert(value);
+    return {};
+  });
+}
+template <class CEnum, class Parse>
+tern_status parse(const char* where, const char* text, CEnum* out, Parse parse_text) {
+  return parse(where, text, out, parse_text, [](auto value) { return static_cast<CEnum>(value); });
+}
+
+// The library's tables of words hold literals, so that a zero follows each.
+template <class Enum, class CEnum>
+const char* word(CEnum value, Enum last) {
+  const auto number = static_cast<std::int32_t>(value);
+  if (number < 0 || number > static_cast<std::int32_t>(last)) return "unknown";
+  return name(static_cast<Enum>(number)).data();
+}
+
 // An enum's number from C as the C++ enumerator, which must be one of 0..last. Messages name it field, then member:
 // two parts, so that a call that succeeds puts no names together.
 template <class Enum, class CEnum>
@@ -74,6 +140,10 @@ inline constexpr Activation kLastActivation = Activation::squared_relu;
 inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;
 inline constexpr Layout kLastLayout = Layout::tq2_0;
 inline constexpr Precision kLastPrecision = Precision::bf16;
+inline constexpr Container kLastContainer = Container::gguf;
+inline constexpr MetaKind kLastMetaKind = MetaKind::f64;
+inline constexpr Action kLastAction = Action::drop;
+inline constexpr WeightScale kLastWeightScale = WeightScale::divides;
 inline constexpr AffineMath kLastAffineMath = AffineMath::torch_cuda;
 inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 
@@ -116,6 +186,11 @@ TERN_C_STRUCT(tern_affine_quantize_problem, even_groups, TERN_AFFINE_QUANTIZE_PR
 TERN_C_STRUCT(tern_affine_quantize_args, codes, TERN_AFFINE_QUANTIZE_ARGS_INIT);
 TERN_C_STRUCT(tern_affine_dequantize_problem, even_groups, TERN_AFFINE_DEQUANTIZE_PROBLEM_INIT);
 TERN_C_STRUCT(tern_affine_dequantize_args, y, TERN_AFFINE_DEQUANTIZE_ARGS_INIT);
+TERN_C_STRUCT(tern_stored_type_info, dtype, TERN_STORED_TYPE_INFO_INIT);
+TERN_C_STRUCT(tern_stored_tensor, bytes, TERN_STORED_TENSOR_INIT);
+TERN_C_STRUCT(tern_open_options, gguf_type_count, TERN_OPEN_OPTIONS_INIT);
+TERN_C_STRUCT(tern_read_options, kernel_config, TERN_READ_OPTIONS_INIT);
+TERN_C_STRUCT(tern_write_options, histograms, TERN_WRITE_OPTIONS_INIT);
 #undef TERN_C_STRUCT
 
 template <class T>
@@ -205,6 +280,7 @@ struct DeviceFace {
 std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context);
 
 Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
+Status make_packed_weights(PackedWeights weights, tern_packed_weights** out);
 
 // The caller's streams. A stream that is wrapped twice is one to the context, which lets go of it with its last handle.
 struct WrappedStreams {
@@ -230,6 +306,8 @@ Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quanti
 Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem);
 Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args);
 Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
+tern_layout_spec from_spec(const LayoutSpec& spec);
+tern_scale_loss from_loss(const ScaleLoss& loss);
 // An array that may be NULL where it has nothing.
 template <class T, class Pointer>
 Result<std::span<T>> to_array(const char* where, const char* array, Pointer* data, const char* count_name,

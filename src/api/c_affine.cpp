@@ -10,28 +10,37 @@ Result<AffineGranularity> to_affine_granularity(const char* where, const char* f
   return AffineGranularity{kind, given.axis, given.group_size};
 }
 
-}  // namespace
-
-Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_quantize_problem* problem) {
-  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+// What the problems of both ops have.
+template <class Problem, class Given>
+Result<Problem> to_either(const char* where, const Given& given) {
+  Problem problem;
   TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
   TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
   TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
   TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
   TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
+  problem.shape = shape;
+  problem.granularity = granularity;
+  problem.dtype = dtype;
+  problem.format = format;
+  problem.scale_dtype = scale_dtype;
+  problem.zero_points = given.zero_points != 0;
+  problem.even_groups = given.even_groups != 0;
+  return problem;
+}
+
+}  // namespace
+
+Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_quantize_problem* problem) {
+  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+  TERN_ASSIGN(made, to_either<AffineQuantize::Problem>(where, given));
   TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
   TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  return AffineQuantize::Problem{.shape = shape,
-                                 .granularity = granularity,
-                                 .dtype = dtype,
-                                 .format = format,
-                                 .scale_dtype = scale_dtype,
-                                 .zero_points = given.zero_points != 0,
-                                 .q_min = given.q_min,
-                                 .q_max = given.q_max,
-                                 .math = math,
-                                 .non_finite = non_finite,
-                                 .even_groups = given.even_groups != 0};
+  made.q_min = given.q_min;
+  made.q_max = given.q_max;
+  made.math = math;
+  made.non_finite = non_finite;
+  return made;
 }
 
 Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quantize_args* args) {
@@ -45,18 +54,7 @@ Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quanti
 
 Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  return AffineDequantize::Problem{.shape = shape,
-                                   .granularity = granularity,
-                                   .dtype = dtype,
-                                   .format = format,
-                                   .scale_dtype = scale_dtype,
-                                   .zero_points = given.zero_points != 0,
-                                   .even_groups = given.even_groups != 0};
+  return to_either<AffineDequantize::Problem>(where, given);
 }
 
 Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args) {
@@ -74,21 +72,13 @@ using namespace tern;     // NOLINT(google-build-using-namespace): entry points 
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
 tern_status tern_affine_granularity_parse(const char* text, tern_affine_granularity* out) {
-  return guarded("tern_affine_granularity_parse", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
-    TERN_ASSIGN(parsed, parse_affine_granularity(text));
-    *out = {static_cast<tern_affine_granularity_kind>(parsed.kind), parsed.axis, parsed.group_size};
-    return {};
+  return parse("tern_affine_granularity_parse", text, out, parse_affine_granularity, [](const AffineGranularity& g) {
+    return tern_affine_granularity{static_cast<tern_affine_granularity_kind>(g.kind), g.axis, g.group_size};
   });
 }
 
 tern_status tern_affine_math_parse(const char* text, tern_affine_math* out) {
-  return guarded("tern_affine_math_parse", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
-    TERN_ASSIGN(parsed, parse_affine_math(text));
-    *out = static_cast<tern_affine_math>(parsed);
-    return {};
-  });
+  return parse("tern_affine_math_parse", text, out, parse_affine_math);
 }
 
 tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_affine_granularity granularity,

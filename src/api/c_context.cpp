@@ -148,8 +148,7 @@ Result<ContextMemory> memory_of(const char* where, const tern_context_config& gi
 
 Status open_context(const char* where, const tern_context_config* config, const tern_device_id* device,
                     tern_context** out) {
-  TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-  *out = nullptr;
+  TERN_RETURN_IF_ERROR(cleared(where, out, {}));
   TERN_ASSIGN(given, read_struct(where, "config", config));
   if ((given.allocate == nullptr) != (given.deallocate == nullptr))
     return error(Code::invalid_argument, where, "only config->{} is set; an allocator needs both functions",
@@ -224,9 +223,7 @@ void tern_context_close(tern_context* context) { delete context; }
 
 tern_status tern_context_device(const tern_context* context, const tern_device_info** out) {
   return guarded("tern_context_device", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     *out = &context->device.info;
     return {};
   });
@@ -242,9 +239,7 @@ tern_status tern_context_threads(const tern_context* context, int32_t* out) {
 
 tern_status tern_context_stream(const tern_context* context, const tern_stream** out) {
   return guarded("tern_context_stream", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     *out = context->streams.data();
     return {};
   });

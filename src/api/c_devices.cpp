@@ -128,8 +128,7 @@ struct tern_kernel_list {
 
 tern_status tern_inventory_create(tern_inventory** out) {
   return guarded("tern_inventory_create", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
+    TERN_RETURN_IF_ERROR(cleared(where, out, {}));
     TERN_ASSIGN(found, devices());
     auto inventory = std::make_unique<tern_inventory>();
     for (Device& device : found.devices) inventory->devices.push_back(std::make_unique<DeviceFace>(std::move(device)));
@@ -142,18 +141,12 @@ tern_status tern_inventory_create(tern_inventory** out) {
 void tern_inventory_destroy(tern_inventory* inventory) { delete inventory; }
 
 tern_status tern_inventory_device_count(const tern_inventory* inventory, size_t* out) {
-  return guarded("tern_inventory_device_count", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"inventory", inventory}, {"out", out}}));
-    *out = inventory->devices.size();
-    return {};
-  });
+  return count_of("tern_inventory_device_count", "inventory", inventory, &tern_inventory::devices, out);
 }
 
 tern_status tern_inventory_device(const tern_inventory* inventory, size_t index, const tern_device_info** out) {
   return guarded("tern_inventory_device", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"inventory", inventory}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"inventory", inventory}}));
     TERN_RETURN_IF_ERROR(check_index(where, index, inventory->devices.size()));
     *out = &inventory->devices[index]->info;
     return {};
@@ -161,29 +154,16 @@ tern_status tern_inventory_device(const tern_inventory* inventory, size_t index,
 }
 
 tern_status tern_inventory_note_count(const tern_inventory* inventory, size_t* out) {
-  return guarded("tern_inventory_note_count", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"inventory", inventory}, {"out", out}}));
-    *out = inventory->notes.size();
-    return {};
-  });
+  return count_of("tern_inventory_note_count", "inventory", inventory, &tern_inventory::notes, out);
 }
 
 tern_status tern_inventory_note(const tern_inventory* inventory, size_t index, const char** out) {
-  return guarded("tern_inventory_note", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"inventory", inventory}}));
-    TERN_RETURN_IF_ERROR(check_index(where, index, inventory->notes.size()));
-    *out = inventory->notes[index].c_str();
-    return {};
-  });
+  return hand_out("tern_inventory_note", "inventory", inventory, &tern_inventory::notes, index, out);
 }
 
 tern_status tern_kernel_list_create(const tern_context* context, tern_kernel_list** out) {
   return guarded("tern_kernel_list_create", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     TERN_ASSIGN(found, kernels(context->context));
     auto list = std::make_unique<tern_kernel_list>();
     for (KernelDescription& kernel : found) list->kernels.push_back(std::make_unique<KernelFace>(std::move(kernel)));
@@ -195,18 +175,12 @@ tern_status tern_kernel_list_create(const tern_context* context, tern_kernel_lis
 void tern_kernel_list_destroy(tern_kernel_list* list) { delete list; }
 
 tern_status tern_kernel_list_count(const tern_kernel_list* list, size_t* out) {
-  return guarded("tern_kernel_list_count", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"list", list}, {"out", out}}));
-    *out = list->kernels.size();
-    return {};
-  });
+  return count_of("tern_kernel_list_count", "list", list, &tern_kernel_list::kernels, out);
 }
 
 tern_status tern_kernel_list_get(const tern_kernel_list* list, size_t index, const tern_kernel_info** out) {
   return guarded("tern_kernel_list_get", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"list", list}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"list", list}}));
     TERN_RETURN_IF_ERROR(check_index(where, index, list->kernels.size()));
     *out = &list->kernels[index]->info;
     return {};

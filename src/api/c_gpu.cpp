@@ -38,9 +38,7 @@ tern_status tern_context_stream_count(const tern_context* context, size_t* out) 
 
 tern_status tern_context_stream_at(const tern_context* context, size_t index, const tern_stream** out) {
   return guarded("tern_context_stream_at", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     TERN_RETURN_IF_ERROR(check_index(where, index, context->streams.size()));
     *out = &context->streams[index];
     return {};
@@ -49,9 +47,7 @@ tern_status tern_context_stream_at(const tern_context* context, size_t index, co
 
 tern_status tern_context_wrap_stream(const tern_context* context, void* cuda_stream, tern_stream** out) {
   return guarded("tern_context_wrap_stream", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     auto handle = std::make_unique<tern_stream>();
     const std::scoped_lock lock(context->wrapped->mutex);
     TERN_ASSIGN(stream, context->context.wrap(cuda_stream));
@@ -104,9 +100,7 @@ tern_status tern_context_synchronize(const tern_context* context) {
 
 tern_status tern_event_create(const tern_context* context, tern_event** out) {
   return guarded("tern_event_create", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     TERN_ASSIGN(event, context->context.event());
     *out = new tern_event{std::move(event)};
     return {};

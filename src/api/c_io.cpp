@@ -21,9 +21,7 @@ struct tern_npy {
 
 tern_status tern_npy_open(const char* path, tern_npy** out) {
   return guarded("tern_npy_open", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"path", path}}));
     TERN_ASSIGN(file, NpyFile::open(path));
     *out = new tern_npy{std::move(file)};
     return {};
@@ -32,9 +30,7 @@ tern_status tern_npy_open(const char* path, tern_npy** out) {
 
 tern_status tern_npy_open_raw(const char* path, tern_dtype dtype, const int64_t* shape, int rank, tern_npy** out) {
   return guarded("tern_npy_open_raw", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}, {"shape", shape}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"path", path}, {"shape", shape}}));
     TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
     TERN_ASSIGN(cpp_shape, to_shape(where, "shape", rank, shape));
     TERN_ASSIGN(file, NpyFile::open_raw(path, cpp_dtype, cpp_shape));
@@ -81,9 +77,7 @@ tern_status tern_save_quantized(const char* path, const tern_quantized* quantize
 
 tern_status tern_load_quantized(const tern_context* context, const char* path, tern_quantized** out) {
   return guarded("tern_load_quantized", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"path", path}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"path", path}}));
     TERN_ASSIGN(quantized, load_quantized(path, host_memory_of(*context)));
     return make_quantized(std::move(quantized), out);
   });

@@ -8,17 +8,28 @@ namespace {
 Status write_loss(const char* where, const ScaleLoss& loss, tern_scale_loss* out) {
   if (out == nullptr) return {};
   TERN_RETURN_IF_ERROR(check_struct_size(where, "loss", out));
-  write_struct({.struct_size = sizeof(tern_scale_loss),
-                .changed = loss.changed,
-                .largest_relative = loss.largest_relative,
-                .index = loss.index},
-               out);
+  write_struct(from_loss(loss), out);
   return {};
 }
 
 Lossy to_lossy(std::int32_t lossy) { return lossy != 0 ? Lossy::allow : Lossy::refuse; }
 
 }  // namespace
+
+tern_scale_loss from_loss(const ScaleLoss& loss) {
+  return {.struct_size = sizeof(tern_scale_loss),
+          .changed = loss.changed,
+          .largest_relative = loss.largest_relative,
+          .index = loss.index};
+}
+
+tern_layout_spec from_spec(const LayoutSpec& spec) {
+  return {.struct_size = sizeof(tern_layout_spec),
+          .layout = static_cast<tern_layout>(spec.layout),
+          .tile_rows = spec.tiles.tile_rows,
+          .tile_columns = spec.tiles.tile_columns,
+          .block_rows = spec.tiles.block_rows};
+}
 
 Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec) {
   TERN_ASSIGN(given, read_struct(where, "spec", spec));

@@ -52,6 +52,8 @@ Result<std::span<std::byte>> to_memory(const char* where, void* memory, std::siz
   return std::span(static_cast<std::byte*>(memory), memory_bytes);
 }
 
+}  // namespace
+
 Status make_packed_weights(PackedWeights weights, tern_packed_weights** out) {
   auto made = std::make_unique<tern_packed_weights>();
   made->weights = std::move(weights);
@@ -67,8 +69,6 @@ Status make_packed_weights(PackedWeights weights, tern_packed_weights** out) {
   *out = made.release();
   return {};
 }
-
-}  // namespace
 
 Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
@@ -136,9 +136,7 @@ tern_status tern_packed_weights_create(const tern_context* context, const tern_t
                                        tern_granularity granularity, tern_format format, void* memory,
                                        size_t memory_bytes, tern_packed_weights** out) {
   return guarded("tern_packed_weights_create", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"codes", codes}, {"scales", scales}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"codes", codes}, {"scales", scales}}));
     TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
     TERN_ASSIGN(cpp_scales, to_view(where, "scales", *scales));
     TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
@@ -155,9 +153,7 @@ tern_status tern_packed_weights_create(const tern_context* context, const tern_t
 tern_status tern_packed_weights_create_from_quantized(const tern_context* context, const tern_quantized* quantized,
                                                       void* memory, size_t memory_bytes, tern_packed_weights** out) {
   return guarded("tern_packed_weights_create_from_quantized", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"quantized", quantized}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"quantized", quantized}}));
     TERN_ASSIGN(cpp_memory, to_memory(where, memory, memory_bytes));
     const ParallelForWatch watch;
     TERN_ASSIGN(weights, PackedWeights::pack(context->context, quantized->tensor, cpp_memory));
@@ -172,9 +168,7 @@ tern_status tern_packed_weights_create_from_layout(const tern_context* context, 
                                                    tern_granularity granularity, void* memory, size_t memory_bytes,
                                                    tern_packed_weights** out) {
   return guarded("tern_packed_weights_create_from_layout", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"spec", spec}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"spec", spec}}));
     TERN_ASSIGN(cpp_spec, to_spec(where, spec));
     TERN_ASSIGN(cpp_bytes, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
     TERN_ASSIGN(cpp_scales, to_array<const float>(where, "scales", scales, "scale_count", scale_count));
@@ -189,13 +183,7 @@ tern_status tern_packed_weights_create_from_layout(const tern_context* context, 
 }
 
 tern_status tern_packed_weights_get_info(const tern_packed_weights* weights, const tern_packed_weights_info** out) {
-  return guarded("tern_packed_weights_get_info", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"weights", weights}}));
-    *out = &weights->info;
-    return {};
-  });
+  return hand_out("tern_packed_weights_get_info", "weights", weights, &tern_packed_weights::info, out);
 }
 
 void tern_packed_weights_destroy(tern_packed_weights* weights) { delete weights; }

@@ -113,9 +113,7 @@ std::string text_of(const Explanation& explanation) {
 template <class Op, class CPlan, class CProblem>
 Status select_plan(const char* where, const tern_context* context, const CProblem* problem,
                    const tern_preference* preference, CPlan** out) {
-  TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-  *out = nullptr;
-  TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}}));
+  TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
   TERN_ASSIGN(cpp_problem, to_problem(where, problem));
   TERN_ASSIGN(cpp_preference, to_preference(where, preference));
   TERN_ASSIGN(plan, Plan<Op>::select(context->context, cpp_problem, cpp_preference));
@@ -200,9 +198,7 @@ Status run_plan(const char* where, const CPlan* plan, const tern_stream* stream,
   }                                                                                                                   \
   tern_status tern_##op##_plan_get_info(const tern_##op##_plan* plan, const tern_plan_info** out) {                   \
     return tern::c::guarded("tern_" #op "_plan_get_info", [&](const char* where) -> tern::Status {                    \
-      TERN_RETURN_IF_ERROR(tern::c::not_null(where, {{"out", out}}));                                                 \
-      *out = nullptr;                                                                                                 \
-      TERN_RETURN_IF_ERROR(tern::c::not_null(where, {{"plan", plan}}));                                               \
+      TERN_RETURN_IF_ERROR(tern::c::cleared(where, out, {{"plan", plan}}));                                           \
       *out = &plan->handle.info;                                                                                      \
       return {};                                                                                                      \
     });                                                                                                               \

@@ -31,9 +31,7 @@ tern_precision_report face_of(const PrecisionReport& report) {
 template <class Compare>
 Status make_reports(const char* where, const tern_context* context, const tern_quantized* weights,
                     const tern_tensor_view* x, tern_precision_reports** out, Compare compare) {
-  TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-  *out = nullptr;
-  TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"weights", weights}, {"x", x}}));
+  TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"weights", weights}, {"x", x}}));
   TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
   const ParallelForWatch watch;
   TERN_ASSIGN(comparison, compare(weights->tensor, ConstTensorView(cpp_x)));
@@ -86,23 +84,12 @@ tern_status tern_benchmark_precision_modes(const tern_context* context, const te
 }
 
 tern_status tern_precision_reports_count(const tern_precision_reports* reports, size_t* out) {
-  return guarded("tern_precision_reports_count", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"reports", reports}, {"out", out}}));
-    *out = reports->faces.size();
-    return {};
-  });
+  return count_of("tern_precision_reports_count", "reports", reports, &tern_precision_reports::faces, out);
 }
 
 tern_status tern_precision_reports_get(const tern_precision_reports* reports, size_t index,
                                        const tern_precision_report** out) {
-  return guarded("tern_precision_reports_get", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"reports", reports}}));
-    TERN_RETURN_IF_ERROR(check_index(where, index, reports->faces.size()));
-    *out = &reports->faces[index];
-    return {};
-  });
+  return hand_out("tern_precision_reports_get", "reports", reports, &tern_precision_reports::faces, index, out);
 }
 
 tern_status tern_precision_reports_optimal(const tern_precision_reports* reports, size_t* index) {

@@ -94,9 +94,7 @@ using namespace tern::c;  // NOLINT(google-build-using-namespace)
 tern_status tern_quantize(const tern_context* context, const tern_tensor_view* x, const tern_quantize_options* options,
                           tern_quantized** out) {
   return guarded("tern_quantize", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"x", x}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"x", x}}));
     TERN_ASSIGN(view, to_view(where, "x", *x));
     TERN_ASSIGN(cpp_options, to_options(where, options));
     const ParallelForWatch watch;
@@ -109,9 +107,7 @@ tern_status tern_quantize(const tern_context* context, const tern_tensor_view* x
 tern_status tern_dequantize(const tern_context* context, const tern_quantized* quantized, tern_dtype dtype,
                             tern_tensor** out) {
   return guarded("tern_dequantize", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"quantized", quantized}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"quantized", quantized}}));
     TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
     const ParallelForWatch watch;
     TERN_ASSIGN(tensor, dequantize(context->context, quantized->tensor, cpp_dtype));
@@ -124,9 +120,7 @@ tern_status tern_dequantize(const tern_context* context, const tern_quantized* q
 tern_status tern_quantized_from_parts(const tern_context* context, const tern_quantized_parts* parts,
                                       tern_quantized** out) {
   return guarded("tern_quantized_from_parts", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"parts", parts}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"parts", parts}}));
     TERN_ASSIGN(given, read_struct(where, "parts", parts));
     QuantizedTensor q;
     TERN_ASSIGN(shape, to_shape(where, "the original", given.rank, given.shape));
@@ -153,13 +147,7 @@ tern_status tern_quantized_from_parts(const tern_context* context, const tern_qu
 void tern_quantized_destroy(tern_quantized* quantized) { delete quantized; }
 
 tern_status tern_quantized_get_info(const tern_quantized* quantized, const tern_quantized_info** out) {
-  return guarded("tern_quantized_get_info", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"quantized", quantized}}));
-    *out = &quantized->info;
-    return {};
-  });
+  return hand_out("tern_quantized_get_info", "quantized", quantized, &tern_quantized::info, out);
 }
 
 tern_status tern_quantized_checksum(const tern_quantized* quantized, uint64_t* out) {

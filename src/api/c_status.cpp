@@ -1,6 +1,4 @@
 // The C ABI: the version, words and their names, and the last error of each thread.
-#include <string_view>
-
 #include "api/c_abi.h"
 
 namespace tern::c {
@@ -70,6 +68,32 @@ TERN_SAME(TERN_LAYOUT_TL1, Layout::tl1);
 TERN_SAME(TERN_LAYOUT_TL2, Layout::tl2);
 TERN_SAME(TERN_LAYOUT_TQ1_0, Layout::tq1_0);
 TERN_SAME(TERN_LAYOUT_TQ2_0, Layout::tq2_0);
+TERN_SAME(TERN_CONTAINER_SAFETENSORS, Container::safetensors);
+TERN_SAME(TERN_CONTAINER_GGUF, Container::gguf);
+TERN_SAME(TERN_META_U8, MetaKind::u8);
+TERN_SAME(TERN_META_I8, MetaKind::i8);
+TERN_SAME(TERN_META_U16, MetaKind::u16);
+TERN_SAME(TERN_META_I16, MetaKind::i16);
+TERN_SAME(TERN_META_U32, MetaKind::u32);
+TERN_SAME(TERN_META_I32, MetaKind::i32);
+TERN_SAME(TERN_META_F32, MetaKind::f32);
+TERN_SAME(TERN_META_STRING, MetaKind::string);
+TERN_SAME(TERN_META_ARRAY, MetaKind::array);
+TERN_SAME(TERN_META_U64, MetaKind::u64);
+TERN_SAME(TERN_META_I64, MetaKind::i64);
+TERN_SAME(TERN_META_F64, MetaKind::f64);
+TERN_SAME(TERN_META_BOOL, MetaKind::boolean);
+TERN_SAME(TERN_ACTION_QUANTIZE, Action::quantize);
+TERN_SAME(TERN_ACTION_REPACK, Action::repack);
+TERN_SAME(TERN_ACTION_CAST, Action::cast);
+TERN_SAME(TERN_ACTION_COPY, Action::copy);
+TERN_SAME(TERN_ACTION_DROP, Action::drop);
+TERN_SAME(TERN_DIFFERENCE_EQUAL, TensorDifference::Kind::equal);
+TERN_SAME(TERN_DIFFERENCE_DIFFERS, TensorDifference::Kind::differs);
+TERN_SAME(TERN_DIFFERENCE_ONLY_IN_A, TensorDifference::Kind::only_in_a);
+TERN_SAME(TERN_DIFFERENCE_ONLY_IN_B, TensorDifference::Kind::only_in_b);
+TERN_SAME(TERN_WEIGHT_SCALE_MULTIPLIES, WeightScale::multiplies);
+TERN_SAME(TERN_WEIGHT_SCALE_DIVIDES, WeightScale::divides);
 TERN_SAME(TERN_PRECISION_AUTO, Precision::automatic);
 TERN_SAME(TERN_PRECISION_F32, Precision::f32);
 TERN_SAME(TERN_PRECISION_F16, Precision::f16);
@@ -109,24 +133,6 @@ struct LastError {
 LastError& last_error() {
   thread_local LastError last;
   return last;
-}
-
-// The library's tables of words hold literals, so that a zero follows each.
-template <class Enum, class CEnum>
-const char* word(CEnum value, Enum last) {
-  const auto number = static_cast<std::int32_t>(value);
-  if (number < 0 || number > static_cast<std::int32_t>(last)) return "unknown";
-  return name(static_cast<Enum>(number)).data();
-}
-
-template <class CEnum, class Parse>
-tern_status parse(const char* where, const char* text, CEnum* out, Parse parse_text) {
-  return guarded(where, [&](const char*) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
-    TERN_ASSIGN(value, parse_text(std::string_view(text)));
-    *out = static_cast<CEnum>(value);
-    return {};
-  });
 }
 
 }  // namespace
@@ -189,6 +195,10 @@ const char* tern_linear_math_name(tern_linear_math math) { return word(math, kLa
 const char* tern_layout_name(tern_layout layout) { return word(layout, kLastLayout); }
 const char* tern_precision_name(tern_precision precision) { return word(precision, kLastPrecision); }
 const char* tern_grid_strategy_name(tern_grid_strategy grid) { return word(grid, kLastGridStrategy); }
+const char* tern_container_name(tern_container container) { return word(container, kLastContainer); }
+const char* tern_action_name(tern_action action) { return word(action, kLastAction); }
+const char* tern_difference_name(tern_difference kind) { return word(kind, TensorDifference::Kind::only_in_b); }
+const char* tern_weight_scale_name(tern_weight_scale scale) { return word(scale, kLastWeightScale); }
 const char* tern_capability_name(tern_capability capability) {
   return word(capability, static_cast<Capability>(kCapabilityCount - 1));
 }
@@ -214,6 +224,9 @@ tern_status tern_linear_math_parse(const char* text, tern_linear_math* out) {
 tern_status tern_layout_parse(const char* text, tern_layout* out) {
   return parse("tern_layout_parse", text, out, parse_layout);
 }
+tern_status tern_container_parse(const char* text, tern_container* out) {
+  return parse("tern_container_parse", text, out, parse_container);
+}
 tern_status tern_precision_parse(const char* text, tern_precision* out) {
   return parse("tern_precision_parse", text, out, parse_precision);
 }
@@ -224,20 +237,10 @@ tern_status tern_capability_parse(const char* text, tern_capability* out) {
   return parse("tern_capability_parse", text, out, parse_capability);
 }
 tern_status tern_granularity_parse(const char* text, tern_granularity* out) {
-  return guarded("tern_granularity_parse", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
-    TERN_ASSIGN(value, parse_granularity(text));
-    *out = from_granularity(value);
-    return {};
-  });
+  return parse("tern_granularity_parse", text, out, parse_granularity, from_granularity);
 }
 tern_status tern_device_parse(const char* text, tern_device_id* out) {
-  return guarded("tern_device_parse", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
-    TERN_ASSIGN(value, parse_device(text));
-    *out = from_device(value);
-    return {};
-  });
+  return parse("tern_device_parse", text, out, parse_device, from_device);
 }
 
 size_t tern_dtype_bytes(tern_dtype dtype) {

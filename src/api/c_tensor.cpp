@@ -90,9 +90,7 @@ using namespace tern::c;  // NOLINT(google-build-using-namespace)
 tern_status tern_tensor_allocate(const tern_context* context, tern_dtype dtype, int32_t rank, const int64_t* shape,
                                  tern_tensor** out) {
   return guarded("tern_tensor_allocate", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     if (rank != 0) TERN_RETURN_IF_ERROR(not_null(where, {{"shape", shape}}));
     TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
     TERN_ASSIGN(cpp_shape, to_shape(where, "the tensor", rank, shape));
@@ -112,9 +110,7 @@ tern_status tern_tensor_get_view(const tern_tensor* tensor, tern_tensor_view* ou
 
 tern_status tern_tensor_to(const tern_tensor* tensor, const tern_context* context, tern_tensor** out) {
   return guarded("tern_tensor_to", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    *out = nullptr;
-    TERN_RETURN_IF_ERROR(not_null(where, {{"tensor", tensor}, {"context", context}}));
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"tensor", tensor}, {"context", context}}));
     TERN_ASSIGN(copy, tensor->tensor.to(context->context));
     *out = new tern_tensor{std::move(copy)};
     return {};

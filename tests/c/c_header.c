@@ -318,6 +318,50 @@ static void files(const tern_context* context, const tern_quantized* quantized, 
   remove(path);
 }
 
+static void checkpoints(const tern_context* context, const char* folder) {
+  const int64_t shape[] = {kRows, kColumns};
+  char path[4096], text[32];
+  size_t length = 0;
+  tern_metadata* metadata = NULL;
+  tern_stored_tensor tensor = TERN_STORED_TENSOR_INIT;
+  tern_checkpoint_writer* writer = NULL;
+  tern_model* model = NULL;
+  const tern_checkpoint* checkpoint = NULL;
+  const tern_metadata* read = NULL;
+  tern_model_plan* plan = NULL;
+  tern_write_options options = TERN_WRITE_OPTIONS_INIT;
+  tern_model_report* report = NULL;
+  tern_model_difference* difference = NULL;
+  int32_t equal = 0;
+  snprintf(path, sizeof(path), "%s/c_header.safetensors", folder);
+  tensor.name = "w";
+  tensor.shape = shape;
+  tensor.rank = 2;
+  CHECK(tern_metadata_create(&metadata) == TERN_OK && tern_metadata_set_text(metadata, "k", "v", 1) == TERN_OK);
+  CHECK(tern_checkpoint_writer_create(path, TERN_CONTAINER_SAFETENSORS, metadata, &tensor, 1, &writer) == TERN_OK);
+  CHECK(tern_checkpoint_writer_write(writer, weights, sizeof(weights)) == TERN_OK);
+  CHECK(tern_checkpoint_writer_finish(writer) == TERN_OK);
+  tern_checkpoint_writer_destroy(writer);
+  tern_metadata_destroy(metadata);
+  CHECK(tern_model_open(path, NULL, &model) == TERN_OK);
+  CHECK(tern_model_checkpoint(model, &checkpoint) == TERN_OK);
+  CHECK(tern_checkpoint_metadata(checkpoint, &read) == TERN_OK);
+  CHECK(tern_metadata_get_json(read, "k", 9, text, sizeof(text), &length) == TERN_OK && strcmp(text, "\"v\"") == 0);
+  options.quantize = 0;
+  snprintf(path, sizeof(path), "%s/c_header_copy.safetensors", folder);
+  CHECK(tern_model_plan_create(model, path, &options, &plan) == TERN_OK);
+  CHECK(tern_write_model(context, model, plan, path, NULL, NULL, &report) == TERN_OK);
+  CHECK(tern_compare_models(context, model, model, NULL, NULL, &difference) == TERN_OK);
+  CHECK(tern_model_difference_equal(difference, &equal) == TERN_OK && equal == 1);
+  tern_model_difference_destroy(difference);
+  tern_model_report_destroy(report);
+  tern_model_plan_destroy(plan);
+  tern_model_close(model);
+  remove(path);
+  snprintf(path, sizeof(path), "%s/c_header.safetensors", folder);
+  remove(path);
+}
+
 int main(int argc, char** argv) {
   tern_context* context = NULL;
   tern_quantized* quantized = NULL;
@@ -332,6 +376,7 @@ int main(int argc, char** argv) {
   layouts_with_scales();
   precisions(context, quantized);
   files(context, quantized, argc > 1 ? argv[1] : ".");
+  checkpoints(context, argc > 1 ? argv[1] : ".");
   tern_quantized_destroy(quantized);
   tern_context_close(context);
   printf("%d failures\n", failures);
