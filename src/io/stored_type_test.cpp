@@ -43,6 +43,16 @@ TEST(StoredType, IdsWithSeveralMeanings) {
   for (const std::uint32_t id : {4U, 5U, 43U, 0xFFFFFFFFU}) EXPECT_TRUE(gguf_readings(id).empty()) << id;
 }
 
+// ggml's block_q8_1: two f16 (the scale, and the scale times the sum) and 32 codes. gguf-py still says 40 bytes, from
+// the time when both were f32 on CPUs.
+TEST(StoredType, Q8_1IsAsGgmlHasIt) {
+  const StoredTypeInfo& q8_1 = info(StoredType::q8_1);
+  EXPECT_EQ(q8_1.block_elements, 32);
+  EXPECT_EQ(q8_1.block_bytes, 2 * 2 + 32);
+  EXPECT_EQ(q8_1.gguf_id, 9);
+  EXPECT_EQ(*stored_bytes(StoredType::q8_1, Sizes{3, 64}), 3U * 2 * 36);
+}
+
 TEST(StoredType, SizesOfShapes) {
   const struct {
     StoredType type;

@@ -109,6 +109,47 @@ TEST_F(StreamsTest, AnAnswerThatNobodyCanReadIsAFailure) {
   }
 }
 
+// The mean is over elements, of tensors that have a figure: what lost nothing and what is all zeros have none.
+TEST_F(ModelCommandTest, TheMeanIsOfWhatWasMeasured) {
+  const std::vector<std::pair<std::string, std::int64_t>> rows = {
+      {"q_proj", 8}, {"k_proj", 40}, {"v_proj", 16}, {"o_proj", 24}};
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, n] : rows)
+    tensors.push_back(
+        {.name = "model.layers.0.self_attn." + name + ".weight", .type = StoredType::f32, .shape = {n, 64}});
+  auto writer = CheckpointWriter::create(path("m.safetensors"), Container::safetensors, {}, tensors);
+  ASSERT_TRUE(writer.ok()) << writer.error().str();
+  for (const StoredTensor& tensor : writer->tensors()) {
+    std::vector<float> w(tensor.bytes / 4);
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      if (tensor.name.find("q_proj") != std::string::npos) w[i] = i % 2 == 0 ? 0.5F : -0.5F;  // mean abs 0.5: exact
+      if (tensor.name.find("k_proj") != std::string::npos) w[i] = static_cast<float>(i % 7) - 3;
+      if (tensor.name.find("o_proj") != std::string::npos) w[i] = static_cast<float>(i % 101) * 0.01F;
+    }
+    ASSERT_TRUE(writer->write({reinterpret_cast<const std::uint8_t*>(w.data()), tensor.bytes}).ok());
+  }
+  ASSERT_TRUE(writer->finish().ok());
+  const json made = tern_json({"quantize", "m.safetensors", "-o", "q.safetensors"});
+  double measured = 0, sqnr = 0, cosine = 0, zeros = 0, all = 0;
+  for (const json& tensor : made["tensors"]) {
+    const double count =
+        tensor["trits"][0].get<double>() + tensor["trits"][1].get<double>() + tensor["trits"][2].get<double>();
+    zeros += tensor["trits"][1].get<double>();
+    all += count;
+    const json& quality = tensor["quality"];
+    const bool exact_or_zeros = count == 8 * 64 || count == 16 * 64;
+    EXPECT_EQ(quality["sqnr_db"].is_null(), exact_or_zeros) << tensor;
+    if (exact_or_zeros) continue;
+    measured += count;
+    sqnr += count * quality["sqnr_db"].get<double>();
+    cosine += count * quality["cosine"].get<double>();
+  }
+  EXPECT_EQ(measured, 64 * 64);
+  EXPECT_DOUBLE_EQ(made["quality"]["mean_sqnr_db"].get<double>(), sqnr / measured);
+  EXPECT_DOUBLE_EQ(made["quality"]["mean_cosine"].get<double>(), cosine / measured);
+  EXPECT_DOUBLE_EQ(made["quality"]["zero_fraction"].get<double>(), zeros / all) << "of all that was quantized";
+}
+
 TEST_F(ModelCommandTest, EveryOptionOfQuantizeIsTaken) {
   (void)tern_json(
       {"quantize", "model", "-o", "m.safetensors", "--format", "hf_packed", "--match", "bitnet", "--threads", "1"});
