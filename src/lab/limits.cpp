@@ -16,6 +16,7 @@ std::string_view name(Limit limit) {
   switch (limit) {
     case Limit::streaming_read: return "streaming read";
     case Limit::non_temporal_write: return "non-temporal write";
+    case Limit::copy: return "copy";
     case Limit::host_to_device: return "pinned copy to the GPU";
     case Limit::int8_peak: return "maddubs+add peak";
     case Limit::vnni_peak: return "vpdpbusd peak";
@@ -71,6 +72,7 @@ Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t 
   const Capabilities all = detect_cpu_capabilities();
   limits.read_loops_ = read_loops(all);
   limits.write_loops_ = write_loops(all);
+  limits.copy_loops_ = copy_loops(all);
   limits.compute_loops_[Limit::int8_peak] = int8_loops(all);
   limits.compute_loops_[Limit::vnni_peak] = vnni_loops(all);
   limits.compute_loops_[Limit::amx_peak] = amx_loops(all);
@@ -80,7 +82,9 @@ Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t 
 }
 
 double Limits::pass(Limit limit, std::size_t loop, const Threads& threads, Window window) {
-  const std::size_t units = window.bytes / kLoopMultipleBytes;
+  // A copy goes from the first half of the window to the second.
+  const std::size_t halves = limit == Limit::copy ? 2 : 1;
+  const std::size_t units = window.bytes / halves / kLoopMultipleBytes;
   const std::size_t pieces = std::max<std::size_t>(units * kLoopMultipleBytes / kPieceBytes, 1);
   auto* base = static_cast<std::byte*>(buffer_.data()) + window.offset_bytes;
   if (limit == Limit::non_temporal_write) ++word_;
@@ -95,6 +99,8 @@ double Limits::pass(Limit limit, std::size_t loop, const Threads& threads, Windo
       const std::size_t end = units * static_cast<std::size_t>(next) / pieces * kLoopMultipleBytes;
       if (limit == Limit::streaming_read)
         read |= read_loops_[loop].run(base + begin, end - begin);
+      else if (limit == Limit::copy)
+        copy_loops_[loop].run(base + begin, end - begin, base + units * kLoopMultipleBytes + begin);
       else
         write_loops_[loop].run(base + begin, end - begin, word_);
     }
@@ -102,13 +108,14 @@ double Limits::pass(Limit limit, std::size_t loop, const Threads& threads, Windo
   });
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   read_result_ |= found;
-  return static_cast<double>(units * kLoopMultipleBytes) / 1e9 / elapsed.count();
+  return static_cast<double>(halves * units * kLoopMultipleBytes) / 1e9 / elapsed.count();
 }
 
 const std::vector<ComputeLoop>& Limits::compute_loops(Limit limit) const { return compute_loops_.at(limit); }
 
 std::string_view Limits::loop_name(Limit limit, std::size_t loop) const {
   if (counts_operations(limit)) return compute_loops(limit)[loop].name;
+  if (limit == Limit::copy) return copy_loops_[loop].name;
   return limit == Limit::streaming_read ? read_loops_[loop].name : write_loops_[loop].name;
 }
 
@@ -118,6 +125,7 @@ std::size_t Limits::calibrate(Limit limit, const Threads& threads) {
   constexpr std::size_t kRounds = 3, kFinalists = 3, kQuarters = 4;
   const std::size_t loops = counts_operations(limit)         ? compute_loops(limit).size()
                             : limit == Limit::streaming_read ? read_loops_.size()
+                            : limit == Limit::copy           ? copy_loops_.size()
                                                              : write_loops_.size();
   const std::size_t quarter_bytes = buffer_.bytes() / kQuarters / kLoopMultipleBytes * kLoopMultipleBytes;
   struct Candidate {

@@ -19,6 +19,7 @@ namespace tern::lab {
 enum class Limit : std::uint8_t {
   streaming_read,      // GB/s of reading memory that no cache holds
   non_temporal_write,  // GB/s of writing memory past the caches
+  copy,                // GB/s of both: read from one half of the memory, written to the other past the caches
   host_to_device,      // GB/s of copying pinned memory of the host to a GPU
   int8_peak,           // 10^9 operations a second of int8 products summed in int16, from registers
   vnni_peak,           // the same summed by fours in int32
@@ -72,6 +73,7 @@ class Limits {
   Tensor buffer_;
   std::vector<ReadLoop> read_loops_;
   std::vector<WriteLoop> write_loops_;
+  std::vector<CopyLoop> copy_loops_;
   std::map<Limit, std::vector<ComputeLoop>> compute_loops_;
   std::map<std::pair<Limit, int>, std::size_t> fastest_;
   std::vector<CalibratedLoop> calibrated_;

@@ -86,4 +86,17 @@ std::vector<WriteLoop> write_loops([[maybe_unused]] Capabilities capabilities) {
   return loops;
 }
 
+std::vector<CopyLoop> copy_loops([[maybe_unused]] Capabilities capabilities) {
+  std::vector<CopyLoop> loops;
+  const auto add = [&loops](const auto& more) { loops.insert(loops.end(), std::begin(more), std::end(more)); };
+#if defined(__x86_64__)
+  add(sse2::kCopyLoops);
+  if (capabilities.has(Capability::x86_avx2)) add(avx2::kCopyLoops);
+  if (capabilities.has(Capability::x86_avx512)) add(avx512::kCopyLoops);
+#else
+  add(portable::kCopyLoops);
+#endif
+  return loops;
+}
+
 }  // namespace tern::lab

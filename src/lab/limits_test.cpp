@@ -50,6 +50,21 @@ TEST(Limits, WiderProcessorsHaveMoreLoops) {
 #endif
 }
 
+// Every copy loop moves every byte, and no more.
+TEST(Limits, CopiesAreWhole) {
+  constexpr std::size_t kBytes = 4 * kLoopMultipleBytes;
+  alignas(64) static std::byte from[kBytes], to[kBytes + 64];
+  for (std::size_t i = 0; i < kBytes; ++i) from[i] = static_cast<std::byte>(i * 7 + i / 251);
+  const auto loops = copy_loops(detect_cpu_capabilities());
+  ASSERT_GT(loops.size(), 0U);
+  for (const CopyLoop& loop : loops) {
+    std::ranges::fill(to, std::byte{0xEE});
+    loop.run(from, kBytes, to);
+    EXPECT_TRUE(std::ranges::equal(from, std::span(to).first(kBytes))) << loop.name;
+    EXPECT_TRUE(std::ranges::all_of(std::span(to).last(64), [](std::byte b) { return b == std::byte{0xEE}; }));
+  }
+}
+
 TEST(Limits, AreMeasuredOnAnyThreadCountAndTheWritePassFillsTheBuffer) {
   auto limits = Limits::make(host_memory(), (std::size_t{1} << 20) + 1);
   ASSERT_TRUE(limits.ok());
@@ -61,6 +76,7 @@ TEST(Limits, AreMeasuredOnAnyThreadCountAndTheWritePassFillsTheBuffer) {
     const std::uint64_t expected = limits->last_word();
     EXPECT_NE(expected, 0U);
     EXPECT_TRUE(std::ranges::all_of(limits->words(), [&](std::uint64_t word) { return word == expected; }));
+    EXPECT_GT(limits->measure(Limit::copy, threads), 0);
   }
 }
 
