@@ -5,6 +5,7 @@
 #include "json.h"
 #include "table.h"
 #include "tern/affine.h"
+#include "tern/fake_quantize.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
 #include "units.h"
@@ -58,7 +59,7 @@ Result<Decision> decide(const Context& context, const typename Op::Problem& prob
 }
 
 // Affine ops have channels and tokens; of a matrix, a row is either.
-bool is_affine(const std::string& op) { return op.starts_with("affine_"); }
+bool is_affine(const std::string& op) { return op.starts_with("affine_") || op.starts_with("fake_"); }
 AffineGranularity affine(const Granularity& granularity) {
   switch (granularity.kind) {
     case Granularity::Kind::tensor: break;
@@ -66,6 +67,16 @@ AffineGranularity affine(const Granularity& granularity) {
     case Granularity::Kind::group: return AffineGranularity::group(granularity.group_size);
   }
   return AffineGranularity::tensor();
+}
+
+template <class Op>
+Result<Decision> decide_affine(const Context& context, const Problem& p, const Preference& preference) {
+  typename Op::Problem problem;
+  problem.shape = {p.shape.rows, p.shape.columns};
+  problem.granularity = affine(p.words.granularity);
+  problem.dtype = p.dtype;
+  problem.format = p.words.format;
+  return decide<Op>(context, problem, preference);
 }
 
 Result<Decision> decide(const Context& context, const std::string& op, const Problem& p, const Preference& preference) {
@@ -108,25 +119,12 @@ Result<Decision> decide(const Context& context, const std::string& op, const Pro
     problem.matrices[0].granularity = p.words.granularity;
     return decide<Linear>(context, problem, preference);
   }
-  if (op == "affine_quantize") {
-    AffineQuantize::Problem problem;
-    problem.shape = {p.shape.rows, p.shape.columns};
-    problem.granularity = affine(p.words.granularity);
-    problem.dtype = p.dtype;
-    problem.format = p.words.format;
-    return decide<AffineQuantize>(context, problem, preference);
-  }
-  if (op == "affine_dequantize") {
-    AffineDequantize::Problem problem;
-    problem.shape = {p.shape.rows, p.shape.columns};
-    problem.granularity = affine(p.words.granularity);
-    problem.dtype = p.dtype;
-    problem.format = p.words.format;
-    return decide<AffineDequantize>(context, problem, preference);
-  }
+  if (op == "affine_quantize") return decide_affine<AffineQuantize>(context, p, preference);
+  if (op == "affine_dequantize") return decide_affine<AffineDequantize>(context, p, preference);
+  if (op == "fake_quantize") return decide_affine<FakeQuantize>(context, p, preference);
   return Error{Code::invalid_argument,
                fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear, "
-                           "affine_quantize, affine_dequantize",
+                           "affine_quantize, affine_dequantize, fake_quantize",
                            op),
                "explain"};
 }

@@ -5,6 +5,7 @@
 #include "tern/checkpoint.h"
 #include "tern/context.h"
 #include "tern/device.h"
+#include "tern/fake_quantize.h"
 #include "tern/io.h"
 #include "tern/layout.h"
 #include "tern/linear.h"

@@ -1,7 +1,6 @@
 // Allocates and fills the buffers that the benches of the affine ops run on.
 #include "lab/affine_case.h"
 
-#include <array>
 #include <cstring>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace {
 constexpr std::int64_t kDefaultRows = 65536;  // with 4096 columns 1 GiB of f32, larger than most last-level caches
 constexpr std::int64_t kDefaultK = 4096;
 
-enum Part : std::size_t { kFloats, kCodes, kScales };
+enum Part : std::size_t { kCodes, kScales, kFloats };  // and more floats
 
 }  // namespace
 
@@ -33,41 +32,45 @@ Result<AffineShape> affine_shape(const BenchRequest& request) {
 }
 
 Result<AffineCopies> AffineCopies::make(const BenchRequest& request, const Context& context, const Shape& shape,
-                                        const AffineGranularity& granularity, DType dtype, Format format) {
+                                        const AffineGranularity& granularity, DType dtype, Format format,
+                                        const AffineParts& parts) {
   AffineCopies made;
   made.shape_ = shape;
   made.granularity_ = granularity;
   made.dtype_ = dtype;
   made.format_ = format;
+  made.parts_ = parts;
   TERN_ASSIGN(scale_count, affine_scale_count(shape, granularity));
   made.scale_count_ = scale_count;
   const std::int64_t elems = shape[0] * shape[1];
   const auto float_bytes = static_cast<std::size_t>(elems) * size_of(dtype);
-  const auto code_bytes = static_cast<std::size_t>(shape[0] * row_bytes(format, shape[1]));
+  const auto code_bytes = static_cast<std::size_t>(shape[0] * row_bytes(parts.mask ? Format::u8 : format, shape[1]));
   const std::size_t scale_bytes = static_cast<std::size_t>(scale_count) * sizeof(float);
-  made.bytes_ = static_cast<std::int64_t>(float_bytes + code_bytes + scale_bytes);
-  TERN_ASSIGN(rotation, Rotation::make(request, context, std::array{float_bytes, code_bytes, scale_bytes}));
+  made.bytes_ = static_cast<std::int64_t>(parts.floats * float_bytes + code_bytes + scale_bytes);
+  std::vector<std::size_t> sizes = {code_bytes, scale_bytes};
+  sizes.resize(kFloats + parts.floats, float_bytes);
+  TERN_ASSIGN(rotation, Rotation::make(request, context, sizes));
   made.rotation_ = std::move(rotation);
   // Weights are normal with a deviation of 0.02: four of them reach the last code.
   const std::vector<float> scales(static_cast<std::size_t>(scale_count),
                                   0.08F / static_cast<float>(std::max(1, code_range(format).max)));
   for (std::int64_t copy = 0; copy < made.copies(); ++copy) {
-    TERN_RETURN_IF_ERROR(fill_random_weights(context, static_cast<std::uint64_t>(copy), dtype,
-                                             made.rotation_.part(kFloats, copy), elems));
+    for (std::size_t tensor = 0; tensor < parts.floats; ++tensor)
+      TERN_RETURN_IF_ERROR(fill_random_weights(context, static_cast<std::uint64_t>(copy), dtype,
+                                               made.rotation_.part(kFloats + tensor, copy), elems));
     std::memset(made.rotation_.part(kCodes, copy), 0, code_bytes);
     std::memcpy(made.rotation_.part(kScales, copy), scales.data(), scale_bytes);
   }
   return made;
 }
 
-TensorView AffineCopies::floats(std::int64_t copy) const {
-  return {rotation_.part(kFloats, copy), dtype_, shape_, rotation_.device()};
+TensorView AffineCopies::floats(std::int64_t copy, std::size_t tensor) const {
+  return {rotation_.part(kFloats + tensor, copy), dtype_, shape_, rotation_.device()};
 }
 TensorView AffineCopies::codes(std::int64_t copy) const {
-  return {rotation_.part(kCodes, copy),
-          code_dtype(format_),
-          {shape_[0], row_bytes(format_, shape_[1])},
-          rotation_.device()};
+  const Format format = parts_.mask ? Format::u8 : format_;
+  return {
+      rotation_.part(kCodes, copy), code_dtype(format), {shape_[0], row_bytes(format, shape_[1])}, rotation_.device()};
 }
 TensorView AffineCopies::scales(std::int64_t copy) const {
   return {rotation_.part(kScales, copy), DType::f32, {scale_count_}, rotation_.device()};

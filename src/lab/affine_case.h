@@ -21,16 +21,23 @@ struct AffineShape {
 };
 Result<AffineShape> affine_shape(const BenchRequest& request);
 
+// What an op has beside scales: tensors of floats, and bytes for codes, or for a mask, which is a byte an element.
+struct AffineParts {
+  std::size_t floats = 1;
+  bool mask = false;
+};
+
 class AffineCopies {
  public:
   // Random floats in every copy, scales that use the range of the codes; codes zero, their pages touched. The problem
   // must be one that a plan took.
   static Result<AffineCopies> make(const BenchRequest& request, const Context& context, const Shape& shape,
-                                   const AffineGranularity& granularity, DType dtype, Format format);
+                                   const AffineGranularity& granularity, DType dtype, Format format,
+                                   const AffineParts& parts);
 
   [[nodiscard]] std::int64_t copies() const { return rotation_.copies(); }
-  [[nodiscard]] TensorView floats(std::int64_t copy) const;
-  [[nodiscard]] TensorView codes(std::int64_t copy) const;
+  [[nodiscard]] TensorView floats(std::int64_t copy, std::size_t tensor = 0) const;
+  [[nodiscard]] TensorView codes(std::int64_t copy) const;  // or the mask
   [[nodiscard]] TensorView scales(std::int64_t copy) const;
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }  // of one copy: floats + codes + scales
   [[nodiscard]] const std::string& note() const { return rotation_.note(); }
@@ -41,6 +48,7 @@ class AffineCopies {
   AffineGranularity granularity_;
   DType dtype_ = DType::f32;
   Format format_ = Format::s8;
+  AffineParts parts_;
   std::int64_t scale_count_ = 0;
   std::int64_t bytes_ = 0;
   Rotation rotation_;
@@ -50,7 +58,7 @@ class AffineCopies {
 // of copy i.
 template <class Op, class ArgsOf>
 Result<OpCase> affine_case(const BenchRequest& request, const Context& context, typename Op::Problem problem,
-                           Limit limit, ArgsOf args_of) {
+                           Limit limit, const AffineParts& parts, ArgsOf args_of) {
   TERN_ASSIGN(shape, affine_shape(request));
   problem.shape = shape.shape;
   problem.granularity = shape.granularity;
@@ -58,8 +66,8 @@ Result<OpCase> affine_case(const BenchRequest& request, const Context& context, 
   problem.format = request.format.value_or(Format::s8);
   // Before a gigabyte is filled: does any kernel take it?
   TERN_RETURN_IF_ERROR(Plan<Op>::select(context, problem));
-  TERN_ASSIGN(made,
-              AffineCopies::make(request, context, problem.shape, problem.granularity, problem.dtype, problem.format));
+  TERN_ASSIGN(made, AffineCopies::make(request, context, problem.shape, problem.granularity, problem.dtype,
+                                       problem.format, parts));
   const auto copies = std::make_shared<const AffineCopies>(std::move(made));
   std::vector<typename Op::Args> args;
   for (std::int64_t i = 0; i < copies->copies(); ++i) args.push_back(args_of(*copies, i));

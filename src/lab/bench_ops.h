@@ -11,6 +11,7 @@ Result<OpCase> bench_activation_quantize(const BenchRequest& request, const Cont
 Result<OpCase> bench_linear(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_affine_quantize(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_affine_dequantize(const BenchRequest& request, const Context& context);
+Result<OpCase> bench_fake_quantize(const BenchRequest& request, const Context& context);
 
 struct OpBench {
   std::string_view op;
@@ -18,9 +19,13 @@ struct OpBench {
 };
 
 inline constexpr OpBench kOpBenches[] = {
-    {"ternary_quantize", bench_ternary_quantize},       {"ternary_dequantize", bench_ternary_dequantize},
-    {"activation_quantize", bench_activation_quantize}, {"linear", bench_linear},
-    {"affine_quantize", bench_affine_quantize},         {"affine_dequantize", bench_affine_dequantize},
+    {"ternary_quantize", bench_ternary_quantize},
+    {"ternary_dequantize", bench_ternary_dequantize},
+    {"activation_quantize", bench_activation_quantize},
+    {"linear", bench_linear},
+    {"affine_quantize", bench_affine_quantize},
+    {"affine_dequantize", bench_affine_dequantize},
+    {"fake_quantize", bench_fake_quantize},
 };
 
 }  // namespace tern::lab

@@ -50,6 +50,7 @@ Result<Comparison> selftest_ternary_dequantize(const Context& context, const Ker
 Result<Comparison> selftest_activation_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_affine_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_affine_dequantize(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_fake_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel);
 
 }  // namespace tern::lab

@@ -23,7 +23,8 @@ constexpr std::array kOps = {OpSelftest{"ternary_quantize", selftest_ternary_qua
                              OpSelftest{"activation_quantize", selftest_activation_quantize},
                              OpSelftest{"linear", selftest_linear},
                              OpSelftest{"affine_quantize", selftest_affine_quantize},
-                             OpSelftest{"affine_dequantize", selftest_affine_dequantize}};
+                             OpSelftest{"affine_dequantize", selftest_affine_dequantize},
+                             OpSelftest{"fake_quantize", selftest_fake_quantize}};
 
 const OpSelftest* find(std::string_view op) {
   for (const OpSelftest& o : kOps)

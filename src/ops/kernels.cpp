@@ -5,6 +5,7 @@
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
+#include "ops/fake_quantize/fake_quantize.h"
 #include "ops/kernel.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"

@@ -10,6 +10,7 @@
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
+#include "ops/fake_quantize/fake_quantize.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
@@ -233,5 +234,6 @@ template class Plan<ActivationQuantize>;
 template class Plan<Linear>;
 template class Plan<AffineQuantize>;
 template class Plan<AffineDequantize>;
+template class Plan<FakeQuantize>;
 
 }  // namespace tern

@@ -114,6 +114,9 @@ struct ArmNeon {
   static F div(F a, F b) { return vdivq_f32(a, b); }
   static F relu(F v) { return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltzq_f32(v))); }
   static F clamp(F v, F low, F high) { return vminnmq_f32(vmaxnmq_f32(v, low), high); }
+  static I within(F v, F low, F high) {
+    return vreinterpretq_s32_u32(vshrq_n_u32(vandq_u32(vcgeq_f32(v, low), vcleq_f32(v, high)), 31));
+  }
   static I round(F v) { return vcvtnq_s32_f32(v); }
   static F mul_add(F a, F b, F c) { return vfmaq_f32(c, a, b); }
   static constexpr bool kFused = true;  // mul_add rounds once

@@ -188,6 +188,9 @@ struct Emulated {
       return up < high.v[i] ? up : high.v[i];
     });
   }
+  static I within(F a, F low, F high) {  // 1 where low <= a <= high, else 0
+    return lanes<I>([&](std::size_t i) { return a.v[i] >= low.v[i] && a.v[i] <= high.v[i] ? 1 : 0; });
+  }
   // The nearest integer, ties to even, of |x| below 2^22
   static I round(F a) {
     return lanes<I>([&](std::size_t i) { return static_cast<std::int32_t>((a.v[i] + 12582912.0F) - 12582912.0F); });

@@ -143,6 +143,10 @@ struct X86Avx2 {
     return _mm256_max_ps(_mm256_setzero_ps(), v);
   }  // the second operand, where one is NaN or both 0
   static F clamp(F v, F low, F high) { return _mm256_min_ps(_mm256_max_ps(v, low), high); }
+  static I within(F v, F low, F high) {
+    const F both = _mm256_and_ps(_mm256_cmp_ps(v, low, _CMP_GE_OQ), _mm256_cmp_ps(v, high, _CMP_LE_OQ));
+    return _mm256_srli_epi32(_mm256_castps_si256(both), 31);
+  }
   static I round(F v) { return _mm256_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static constexpr bool kFused = true;  // mul_add rounds once

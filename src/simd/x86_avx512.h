@@ -130,6 +130,10 @@ struct X86Avx512 {
     return _mm512_max_ps(_mm512_setzero_ps(), v);
   }  // the second operand, where one is NaN or both 0
   static F clamp(F v, F low, F high) { return _mm512_min_ps(_mm512_max_ps(v, low), high); }
+  static I within(F v, F low, F high) {
+    const __mmask16 above = _mm512_cmp_ps_mask(v, low, _CMP_GE_OQ);
+    return _mm512_maskz_set1_epi32(_mm512_mask_cmp_ps_mask(above, v, high, _CMP_LE_OQ), 1);
+  }
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static constexpr bool kFused = true;  // mul_add rounds once

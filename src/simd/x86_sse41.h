@@ -141,6 +141,10 @@ struct X86Sse41 {
   static F div(F a, F b) { return _mm_div_ps(a, b); }
   static F relu(F v) { return _mm_max_ps(_mm_setzero_ps(), v); }  // the second operand, where one is NaN or both are 0
   static F clamp(F v, F low, F high) { return _mm_min_ps(_mm_max_ps(v, low), high); }
+  static I within(F v, F low, F high) {
+    const F both = _mm_and_ps(_mm_cmpge_ps(v, low), _mm_cmple_ps(v, high));
+    return _mm_srli_epi32(_mm_castps_si128(both), 31);
+  }
   static I round(F v) { return _mm_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
   static constexpr bool kFused = false;  // mul_add rounds once

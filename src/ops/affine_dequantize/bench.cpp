@@ -6,7 +6,7 @@ namespace tern::lab {
 
 Result<OpCase> bench_affine_dequantize(const BenchRequest& request, const Context& context) {
   TERN_ASSIGN(op_case, affine_case<AffineDequantize>(
-                           request, context, {}, Limit::non_temporal_write,
+                           request, context, {}, Limit::non_temporal_write, {},
                            [](const AffineCopies& of, std::int64_t i) -> AffineDequantize::Args {
                              return {
                                  .codes = of.codes(i), .scales = of.scales(i), .zero_points = {}, .y = of.floats(i)};

@@ -6,7 +6,8 @@ namespace tern::lab {
 
 Result<OpCase> bench_affine_quantize(const BenchRequest& request, const Context& context) {
   return affine_case<AffineQuantize>(
-      request, context, {}, Limit::streaming_read, [](const AffineCopies& of, std::int64_t i) -> AffineQuantize::Args {
+      request, context, {}, Limit::streaming_read, {},
+      [](const AffineCopies& of, std::int64_t i) -> AffineQuantize::Args {
         return {.x = of.floats(i), .scales = of.scales(i), .zero_points = {}, .codes = of.codes(i)};
       });
 }

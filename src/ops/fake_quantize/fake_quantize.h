@@ -1,0 +1,64 @@
+// fake_quantize: y = float(clamp(rne(x/s) + zp, q_min, q_max) - zp) * s in one pass, and where gradients pass.
+#pragma once
+
+#include "ops/affine/affine.h"
+#include "ops/fake_quantize/simd_table.h"
+#include "ops/kernel.h"
+#include "tern/fake_quantize.h"
+
+namespace tern {
+namespace fake_quantize {
+
+// What a kernel gets: checked arguments.
+struct Params {
+  FakeQuantize::Problem problem;
+  CodeRange q = {};
+  ConstTensorView x;
+  affine::Qparams qparams;
+  TensorView y;
+  std::uint8_t* mask = nullptr;     // null: not asked for
+  std::int64_t mask_row_bytes = 0;  // from one row of x to the next
+};
+
+// One element, said plainly, for the references: v = x/s, rne(v) clamped to the range less zp, and the mask.
+struct Element {
+  double v = 0;
+  int q_less_zp = 0;
+  bool inside = false;
+};
+struct ElementRule {
+  CodeRange q = {};
+  AffineMath math = AffineMath::division;
+  bool strict = false;
+};
+Element round_element(double x, DType dtype, double s, int zp, const ElementRule& rule);
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const FakeQuantize::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const FakeQuantize::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace fake_quantize
+
+template <>
+struct OpTraits<FakeQuantize> {
+  using Params = fake_quantize::Params;
+  static constexpr std::string_view kName = "fake_quantize";
+
+  static Result<ProblemFacts> facts(const FakeQuantize::Problem& problem);
+  static Result<Params> bind(const FakeQuantize::Problem& problem, const FakeQuantize::Args& args,
+                             DeviceId device = {});
+  static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+};
+
+namespace fake_quantize {
+
+constexpr KernelEntry entry(const SimdTable* table) { return bind_kernel<FakeQuantize, cpu_workspace, cpu_run>(table); }
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<FakeQuantize, reference_workspace, reference_run>(table);
+}
+
+}  // namespace fake_quantize
+}  // namespace tern
