@@ -122,9 +122,10 @@ Result<Decision> decide(const Context& context, const std::string& op, const Pro
   if (op == "affine_quantize") return decide_affine<AffineQuantize>(context, p, preference);
   if (op == "affine_dequantize") return decide_affine<AffineDequantize>(context, p, preference);
   if (op == "fake_quantize") return decide_affine<FakeQuantize>(context, p, preference);
+  if (op == "fake_quantize_backward") return decide_affine<FakeQuantizeBackward>(context, p, preference);
   return Error{Code::invalid_argument,
                fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear, "
-                           "affine_quantize, affine_dequantize, fake_quantize",
+                           "affine_quantize, affine_dequantize, fake_quantize, fake_quantize_backward",
                            op),
                "explain"};
 }

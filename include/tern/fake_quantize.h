@@ -1,4 +1,4 @@
-// Training with affine quantization: codes and back in one pass.
+// Training with affine quantization: codes and back in one pass, and the straight-through gradients of it.
 #pragma once
 
 #include "tern/affine.h"
@@ -35,7 +35,42 @@ struct TERN_API FakeQuantize {
   };
 };
 
+// grad_x = grad_y where the mask is 1, else 0 with the sign of grad_y; and, with qparam_gradients, of each scale and
+// zero point, as learned step sizes need them (docs/numerics.md):
+//   grad_scale      = grad_factor * sum(grad_y * (mask ? rne(x/s) - x/s : q - zp))
+//   grad_zero_point = -grad_factor * s * sum(mask ? 0 : grad_y)
+struct TERN_API FakeQuantizeBackward {
+  struct Problem {
+    Shape shape;
+    AffineGranularity granularity;
+    DType dtype = DType::f32;  // of x, grad_y and grad_x
+    Format format = Format::s8;
+    DType scale_dtype = DType::f32;  // of scales and their gradients
+    bool zero_points = false;
+    int q_min = 0, q_max = 0;
+    AffineMath math = AffineMath::division;
+    NonFinite non_finite = NonFinite::reject;  // of x; gradients may be anything
+    bool even_groups = false;
+    bool strict = false;
+    bool from_mask = false;         // the mask is given, and neither x nor scales are read
+    bool qparam_gradients = false;  // of scales and zero points as well; not from a mask
+    double grad_factor = 1;         // what these are multiplied by
+  };
+  struct Args {
+    ConstTensorView grad_y;  // of the problem's shape, any strides
+    ConstTensorView x;
+    ConstTensorView scales;
+    ConstTensorView zero_points;
+    ConstTensorView mask;         // u8, 0 or 1, as FakeQuantize writes it
+    TensorView grad_x;            // any strides that do not overlap
+    TensorView grad_scales;       // dense, one for each scale, of their type
+    TensorView grad_zero_points;  // likewise, also where zero points are not given
+  };
+};
+
 extern template class Plan<FakeQuantize>;
+extern template class Plan<FakeQuantizeBackward>;
 using FakeQuantizePlan = Plan<FakeQuantize>;
+using FakeQuantizeBackwardPlan = Plan<FakeQuantizeBackward>;
 
 }  // namespace tern

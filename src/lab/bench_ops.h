@@ -12,6 +12,7 @@ Result<OpCase> bench_linear(const BenchRequest& request, const Context& context)
 Result<OpCase> bench_affine_quantize(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_affine_dequantize(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_fake_quantize(const BenchRequest& request, const Context& context);
+Result<OpCase> bench_fake_quantize_backward(const BenchRequest& request, const Context& context);
 
 struct OpBench {
   std::string_view op;
@@ -26,6 +27,7 @@ inline constexpr OpBench kOpBenches[] = {
     {"affine_quantize", bench_affine_quantize},
     {"affine_dequantize", bench_affine_dequantize},
     {"fake_quantize", bench_fake_quantize},
+    {"fake_quantize_backward", bench_fake_quantize_backward},
 };
 
 }  // namespace tern::lab

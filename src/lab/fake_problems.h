@@ -1,4 +1,4 @@
-// Random problems of fake_quantize with their data, from those of affine_quantize.
+// Random problems of fake_quantize and its backward with their data, from those of affine_quantize.
 #pragma once
 
 #include <string>
@@ -37,6 +37,48 @@ inline FakeInput random_fake(Random& random, DType dtype, Format format) {
   FakeInput in = fake_of(random_affine(random, dtype, format));
   in.problem.mask = random.below(4) != 0;
   in.problem.strict = in.problem.mask && random.below(3) == 0;
+  return in;
+}
+
+struct BackwardInput {
+  FakeQuantizeBackward::Problem problem;
+  std::vector<std::byte> grad_y, x, scales, mask;
+  std::vector<std::int32_t> zero_points;
+};
+
+inline BackwardInput backward_of(FakeInput from) {
+  const auto& p = from.problem;
+  return {.problem = {.shape = p.shape,
+                      .granularity = p.granularity,
+                      .dtype = p.dtype,
+                      .format = p.format,
+                      .scale_dtype = p.scale_dtype,
+                      .zero_points = p.zero_points,
+                      .q_min = p.q_min,
+                      .q_max = p.q_max,
+                      .math = p.math,
+                      .non_finite = p.non_finite,
+                      .strict = p.strict},
+          .grad_y = {},
+          .x = std::move(from.x),
+          .scales = std::move(from.scales),
+          .mask = {},
+          .zero_points = std::move(from.zero_points)};
+}
+
+// From x, with gradients of scales or without, or from a mask.
+inline BackwardInput random_backward(Random& random, DType dtype, Format format) {
+  BackwardInput in = backward_of(random_fake(random, dtype, format));
+  const std::int64_t elements = *element_count(in.problem.shape);
+  in.grad_y.resize(static_cast<std::size_t>(elements) * size_of(dtype));
+  for (std::int64_t i = 0; i < elements; ++i)
+    write_element(in.grad_y.data(), dtype, i, static_cast<double>(random.gaussian()));
+  in.mask.resize(static_cast<std::size_t>(elements));
+  for (auto& inside : in.mask) inside = static_cast<std::byte>(random.below(2));
+  const std::int64_t mode = random.below(4);
+  in.problem.from_mask = mode == 0;
+  in.problem.qparam_gradients = mode > 1;
+  in.problem.grad_factor = mode == 2 ? 0.37 : 1;
   return in;
 }
 

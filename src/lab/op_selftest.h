@@ -51,6 +51,7 @@ Result<Comparison> selftest_activation_quantize(const Context& context, const Ke
 Result<Comparison> selftest_affine_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_affine_dequantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_fake_quantize(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_fake_quantize_backward(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel);
 
 }  // namespace tern::lab

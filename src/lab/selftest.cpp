@@ -24,7 +24,8 @@ constexpr std::array kOps = {OpSelftest{"ternary_quantize", selftest_ternary_qua
                              OpSelftest{"linear", selftest_linear},
                              OpSelftest{"affine_quantize", selftest_affine_quantize},
                              OpSelftest{"affine_dequantize", selftest_affine_dequantize},
-                             OpSelftest{"fake_quantize", selftest_fake_quantize}};
+                             OpSelftest{"fake_quantize", selftest_fake_quantize},
+                             OpSelftest{"fake_quantize_backward", selftest_fake_quantize_backward}};
 
 const OpSelftest* find(std::string_view op) {
   for (const OpSelftest& o : kOps)

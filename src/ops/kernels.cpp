@@ -6,6 +6,7 @@
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/fake_quantize/fake_quantize.h"
+#include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/kernel.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"

@@ -11,6 +11,7 @@
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/fake_quantize/fake_quantize.h"
+#include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
@@ -235,5 +236,6 @@ template class Plan<Linear>;
 template class Plan<AffineQuantize>;
 template class Plan<AffineDequantize>;
 template class Plan<FakeQuantize>;
+template class Plan<FakeQuantizeBackward>;
 
 }  // namespace tern

@@ -284,6 +284,17 @@ Lines make_lines(const Words& words, std::span<const Shape> strides, std::int64_
   return lines;
 }
 
+std::int64_t longest_range(const Shape& shape, const AffineGranularity& g) {
+  const std::int64_t elements = rows_of(shape) * last_of(shape);
+  switch (g.kind) {
+    case Kind::tensor: return elements;
+    case Kind::channel: return elements / shape[axis_of(shape, g)];
+    case Kind::token: return last_of(shape);
+    case Kind::group: break;
+  }
+  return std::min(g.group_size, shape[axis_of(shape, g)]);
+}
+
 Error non_finite_error(std::string_view op, const ConstTensorView& x) {
   const std::int64_t elements = rows_of(x.shape) * last_of(x.shape);
   for (std::int64_t i = 0; i < elements; ++i) {

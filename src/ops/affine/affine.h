@@ -127,6 +127,9 @@ inline Lines make_lines(const Words& words, const Shape& strides, std::int64_t c
   return make_lines(words, std::span(&strides, 1), code_row_bytes);
 }
 
+// The elements of the longest range.
+std::int64_t longest_range(const Shape& shape, const AffineGranularity& granularity);
+
 // The error of the first non-finite element, by its row-major index.
 Error non_finite_error(std::string_view op, const ConstTensorView& x);
 

@@ -1,0 +1,68 @@
+// The ranges of a tensor as the lines they lie on, for ops that add up over each range.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/checked.h"
+#include "ops/affine/affine.h"
+
+namespace tern::affine {
+
+// One range that lies on pieces of lines (Run::one and Run::groups), or, side by side, the ranges of a stretch of lines
+// on which every column is one (Run::each). Elements of a range are in row-major order: line by line.
+struct Family {
+  std::int64_t range = 0;   // its number; of Run::each that of the first column
+  std::int64_t lines = 1;   // how many
+  std::int64_t column = 0;  // where its pieces begin on each
+  std::int64_t len = 0;     // elements of a piece
+  [[nodiscard]] std::int64_t line(std::int64_t i) const { return base + i / inner * outer_step + i % inner; }
+
+  std::int64_t base = 0, inner = 1, outer_step = 1;
+};
+
+class Families {
+ public:
+  explicit Families(const Lines& lines) : lines_(lines) {
+    const std::int64_t outers = lines.count / (lines.axis * lines.below);
+    if (lines.run == Lines::Run::groups) {
+      per_line_ = ceil_div(lines.k, lines.group);
+      count_ = lines.count * per_line_;
+    } else if (lines.run == Lines::Run::one) {
+      count_ = lines.axis;
+    } else if (lines.axis_step != 0) {  // groups of another axis; else one for each column of all lines
+      per_line_ = ceil_div(lines.axis, lines.per_scale);
+      count_ = outers * per_line_ * lines.below;
+    }
+  }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  [[nodiscard]] Family operator[](std::int64_t f) const {
+    const Lines& l = lines_;
+    if (l.run == Lines::Run::groups) {
+      const std::int64_t line = f / per_line_, group = f % per_line_, column = group * l.group;
+      return {
+          .range = l.scale_of(line) + group, .column = column, .len = std::min(l.group, l.k - column), .base = line};
+    }
+    if (l.run == Lines::Run::one)
+      return {.range = f * l.axis_step,
+              .lines = l.count / l.axis,
+              .len = l.k,
+              .base = f * l.below,
+              .inner = l.below,
+              .outer_step = l.axis * l.below};
+    if (l.axis_step == 0) return {.lines = l.count, .len = l.k};
+    const std::int64_t b = f % l.below, group = f / l.below % per_line_, outer = f / l.below / per_line_;
+    const std::int64_t first = (outer * l.axis + group * l.per_scale) * l.below + b;
+    return {.range = l.scale_of(first),
+            .lines = std::min(l.per_scale, l.axis - group * l.per_scale),
+            .len = l.k,
+            .base = first,
+            .outer_step = l.below};
+  }
+
+ private:
+  const Lines& lines_;
+  std::int64_t count_ = 1, per_line_ = 1;
+};
+
+}  // namespace tern::affine

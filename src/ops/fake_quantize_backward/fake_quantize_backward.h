@@ -1,0 +1,59 @@
+// fake_quantize_backward: grad_x = mask ? grad_y : 0, and sums over each range for its scale and zero point.
+#pragma once
+
+#include "ops/affine/affine.h"
+#include "ops/fake_quantize_backward/simd_table.h"
+#include "ops/kernel.h"
+#include "tern/fake_quantize.h"
+
+namespace tern {
+namespace fake_quantize_backward {
+
+// What a kernel gets: checked arguments. From a mask there are neither x nor qparams, else there is no mask.
+struct Params {
+  FakeQuantizeBackward::Problem problem;
+  CodeRange q = {};
+  ConstTensorView grad_y;
+  ConstTensorView x;
+  affine::Qparams qparams;
+  const std::uint8_t* mask = nullptr;
+  std::int64_t mask_row_bytes = 0;  // from one row of grad_y to the next
+  TensorView grad_x;
+  void* grad_scales = nullptr;  // null: not asked for, as the next
+  void* grad_zero_points = nullptr;
+};
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const FakeQuantizeBackward::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const FakeQuantizeBackward::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+// The gradients of a range from its two sums, in f64, rounded once to the type of scales (f16 and bf16 by way of f32).
+void write_gradients(const Params& params, std::int64_t range, double step_sum, double outside_sum);
+
+}  // namespace fake_quantize_backward
+
+template <>
+struct OpTraits<FakeQuantizeBackward> {
+  using Params = fake_quantize_backward::Params;
+  static constexpr std::string_view kName = "fake_quantize_backward";
+
+  static Result<ProblemFacts> facts(const FakeQuantizeBackward::Problem& problem);
+  static Result<Params> bind(const FakeQuantizeBackward::Problem& problem, const FakeQuantizeBackward::Args& args,
+                             DeviceId device = {});
+  static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+};
+
+namespace fake_quantize_backward {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<FakeQuantizeBackward, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<FakeQuantizeBackward, reference_workspace, reference_run>(table);
+}
+
+}  // namespace fake_quantize_backward
+}  // namespace tern
