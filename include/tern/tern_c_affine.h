@@ -101,3 +101,5 @@ TERN_DECLARE_PLAN(affine_dequantize);
 #ifdef __cplusplus
 }  // extern "C"
 #endif
+
+#include "tern/tern_c_fake_quantize.h"

@@ -191,6 +191,10 @@ TERN_C_STRUCT(tern_stored_tensor, bytes, TERN_STORED_TENSOR_INIT);
 TERN_C_STRUCT(tern_open_options, gguf_type_count, TERN_OPEN_OPTIONS_INIT);
 TERN_C_STRUCT(tern_read_options, kernel_config, TERN_READ_OPTIONS_INIT);
 TERN_C_STRUCT(tern_write_options, histograms, TERN_WRITE_OPTIONS_INIT);
+TERN_C_STRUCT(tern_fake_quantize_problem, strict, TERN_FAKE_QUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_fake_quantize_args, mask, TERN_FAKE_QUANTIZE_ARGS_INIT);
+TERN_C_STRUCT(tern_fake_quantize_backward_problem, grad_factor, TERN_FAKE_QUANTIZE_BACKWARD_PROBLEM_INIT);
+TERN_C_STRUCT(tern_fake_quantize_backward_args, grad_zero_points, TERN_FAKE_QUANTIZE_BACKWARD_ARGS_INIT);
 #undef TERN_C_STRUCT
 
 template <class T>
@@ -305,6 +309,10 @@ Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_
 Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quantize_args* args);
 Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem);
 Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args);
+Result<FakeQuantize::Problem> to_problem(const char* where, const tern_fake_quantize_problem* problem);
+Result<FakeQuantize::Args> to_args(const char* where, const tern_fake_quantize_args* args);
+Result<FakeQuantizeBackward::Problem> to_problem(const char* where, const tern_fake_quantize_backward_problem* problem);
+Result<FakeQuantizeBackward::Args> to_args(const char* where, const tern_fake_quantize_backward_args* args);
 Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
 tern_layout_spec from_spec(const LayoutSpec& spec);
 tern_scale_loss from_loss(const ScaleLoss& loss);

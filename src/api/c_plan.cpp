@@ -212,3 +212,5 @@ TERN_DEFINE_PLAN(activation_quantize, ActivationQuantize);
 TERN_DEFINE_PLAN(linear, Linear);
 TERN_DEFINE_PLAN(affine_quantize, AffineQuantize);
 TERN_DEFINE_PLAN(affine_dequantize, AffineDequantize);
+TERN_DEFINE_PLAN(fake_quantize, FakeQuantize);
+TERN_DEFINE_PLAN(fake_quantize_backward, FakeQuantizeBackward);
