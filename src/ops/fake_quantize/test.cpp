@@ -100,7 +100,7 @@ FakeInput line(const std::vector<float>& x, float scale, std::optional<int> zero
   FakeInput in;
   in.problem = {.shape = {static_cast<std::int64_t>(x.size())}, .zero_points = zero_point.has_value(), .mask = true};
   in.x.resize(4 * x.size());
-  std::memcpy(in.x.data(), x.data(), in.x.size());
+  if (!x.empty()) std::memcpy(in.x.data(), x.data(), in.x.size());
   in.scales.resize(4);
   std::memcpy(in.scales.data(), &scale, 4);
   if (zero_point) in.zero_points = {*zero_point};
