@@ -42,15 +42,11 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                           const Granularity& granularity, std::span<std::byte> memory, Format format) {
   TERN_ASSIGN(bytes, packed_bytes(context, n, k, granularity, format));
   const bool on_gpu = context.device().id.kind == DeviceKind::cuda;
-  TERN_ASSIGN(rows, as_rows({kPack, codes.device}, "codes", codes, DType::u8, n, row_bytes(format, k)));
+  TERN_ASSIGN(rows, as_rows({kPack, codes.device}, "codes", codes, code_dtype(format), n, row_bytes(format, k)));
   const std::int64_t count = make_ranges(n, k, granularity).total;
   TERN_RETURN_IF_ERROR(check_dense({kPack, scales.device}, "scales", scales, DType::f32, count));
   TERN_RETURN_IF_ERROR(check_place(context, "codes", codes));
   TERN_RETURN_IF_ERROR(check_place(context, "scales", scales));
-  if (!on_gpu) TERN_RETURN_IF_ERROR(check_scales(kPack, "scales", static_cast<const float*>(scales.data), count));
-  TERN_ASSIGN(place, PackedPlace::make(context, bytes, memory));
-  TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", place.reach()));
-  TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", place.reach()));
   const CanonicalWeights weights{.codes = static_cast<const std::uint8_t*>(codes.data),
                                  .stride_bytes = rows.stride,
                                  .scales = static_cast<const float*>(scales.data),
@@ -58,6 +54,10 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                  .k = k,
                                  .granularity = granularity,
                                  .format = format};
+  if (!on_gpu) TERN_RETURN_IF_ERROR(check_weight_scales(weights));
+  TERN_ASSIGN(place, PackedPlace::make(context, bytes, memory));
+  TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", place.reach()));
+  TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", place.reach()));
   auto packed = on_gpu ? pack_on_gpu(context, weights, {codes.device, scales.device}, place.memory)
                        : pack_weights(weights, context.state().threads, place.memory);
   TERN_ASSIGN(state, std::move(packed));

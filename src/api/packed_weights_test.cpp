@@ -194,7 +194,7 @@ TEST(PackedWeights, FiveTritsAByteTakeAFifthLess) {
   EXPECT_EQ(*PackedWeights::packed_bytes(1600, 1600, Granularity::tensor()) - 4, 1600U * 1600 / 4);
   for (std::int64_t n = 0; n < 37; ++n)
     for (std::int64_t k = 0; k < 203; ++k)
-      ASSERT_EQ(packed->state()->tile.trit(packed->state()->codes, n, k),
+      ASSERT_EQ(packed->state()->tile.value(packed->state()->codes, n, k),
                 w.trits[static_cast<std::size_t>(n * 203 + k)]);
 }
 

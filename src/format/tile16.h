@@ -1,13 +1,15 @@
-// The order in which CPU kernels read ternary weights: sixteen rows side by side, so that a vector holds rows and needs
-// no sum over its lanes.
+// The order in which CPU kernels read weights: sixteen rows side by side, so that a vector holds rows and needs no sum
+// over its lanes.
 //
 //     byte 4r + c of a line     7 6 | 5 4 | 3 2 | 1 0
 //     code (trit + 1) of        12+c  8+c   4+c   c       the line's columns, all of row r of the tile
 //
 // A line is 64 bytes: 16 rows with 16 columns, or with 20 where a byte has five trits (format b3, tile16_b3.h), those
-// of columns c, 4+c, 8+c, 12+c and 16+c. A shift and a mask leave bytes of four neighbouring columns for each row, what
-// the byte products of processors add up. Columns come in segments: one for a whole row, or one per group of scales.
-// Segments are padded to whole lines, rows to whole tiles; padding is code 1, a zero.
+// of columns c, 4+c, 8+c, 12+c and 16+c. Weights of s4 are 8 columns a line, code = weight + 8, column c in the low
+// half of byte 4r + c and 4+c in the high one; those of s8 are 4 columns, code = weight + 128. A shift and a mask leave
+// bytes of four neighbouring columns for each row, what the byte products of processors add up. Columns come in
+// segments: one for a whole row, or one per group of scales. Segments are padded to whole lines, rows to whole tiles;
+// padding is the code of zero.
 #pragma once
 
 #include <cstdint>
@@ -62,19 +64,31 @@ struct Tile16 {
   [[nodiscard]] std::int64_t lines_of(std::int64_t segment) const {
     return segment + 1 < segments ? segment_lines : last_lines;
   }
-  [[nodiscard]] int trit(const std::uint8_t* packed, std::int64_t row, std::int64_t kk) const {
+  [[nodiscard]] int value(const std::uint8_t* packed, std::int64_t row, std::int64_t kk) const {
     const std::int64_t column = kk / segment_elems * segment_lines * line_columns + kk % segment_elems;
     const std::uint8_t* line = packed + row / kRows * tile_bytes() + column / line_columns * kLineBytes;
     const std::uint8_t byte = line[4 * (row % kRows) + column % 4];
     const auto place = static_cast<int>(column % line_columns / 4);
-    return (format == Format::b3 ? kTile16B3.read(byte, place) : (byte >> (2 * place)) & 3) - 1;
+    switch (format) {
+      case Format::b3: return kTile16B3.read(byte, place) - 1;
+      case Format::s8: return byte - 128;
+      case Format::s4: return ((byte >> (4 * place)) & 15) - 8;
+      default: return ((byte >> (2 * place)) & 3) - 1;
+    }
   }
   // Whether activations laid out for one shape serve the other.
   [[nodiscard]] bool same_columns(const Tile16& other) const {
     return format == other.format && k == other.k && tile_lines == other.tile_lines && segments == other.segments;
   }
 
-  static constexpr std::int64_t columns_of(Format format) { return format == Format::b3 ? 20 : 16; }
+  static constexpr std::int64_t columns_of(Format format) {
+    switch (format) {
+      case Format::b3: return 20;
+      case Format::s8: return 4;
+      case Format::s4: return 8;
+      default: return 16;
+    }
+  }
 
   // One row of a line from its canonical i2 codes and back: 4 x 4 codes transposed.
   static constexpr std::uint32_t transpose(std::uint32_t codes) {

@@ -16,6 +16,7 @@ struct ArmDotprod : ArmNeon {
   static A dot_lane(A sums, U codes, U x) {  // by four bytes of x
     return vdotq_laneq_s32(sums, vreinterpretq_s8_u8(codes), vreinterpretq_s8_u8(x), kFour);
   }
+  static I dot_bytes(I sums, U codes, U x) { return vdotq_s32(sums, less_128(codes), vreinterpretq_s8_u8(x)); }
   template <int kShift>
   static void flush(A sums, std::int32_t* to) {
     add_to<kShift>(to, sums);

@@ -109,6 +109,12 @@ struct ArmNeon {
   static I load_i32(const std::int32_t* p) { return any<I>(p); }
   static void store_i32(std::int32_t* p, I v) { __builtin_memcpy(p, &v, sizeof v); }
 
+  static void add_wide(double* p, F v) {
+    store(p, vaddq_f64(any<D>(p), vcvt_f64_f32(vget_low_f32(v))));
+    p += 2;
+    store(p, vaddq_f64(any<D>(p), vcvt_high_f64_f32(v)));
+  }
+
   static F zero_f() { return vdupq_n_f32(0); }
   static F add(F a, F b) { return vaddq_f32(a, b); }
   static F div(F a, F b) { return vdivq_f32(a, b); }
@@ -144,6 +150,12 @@ struct ArmNeon {
   static void flush(A sums, std::int32_t* to) {
     add_to<kShift>(to, vpaddq_s32(vpaddlq_s16(sums.low), vpaddlq_s16(sums.high)));
   }
+  static constexpr int kDotBytesLess = 128;
+  static I dot_bytes(I sums, U codes, U x) {  // of signed bytes: 128 * 128 fits int16
+    const int8x16_t a = less_128(codes), b = vreinterpretq_s8_u8(x);
+    const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b)), high = vmull_high_s8(a, b);
+    return add(sums, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
+  }
   static U broadcast4(const void* p) { return vreinterpretq_u8_u32(vdupq_n_u32(any<std::uint32_t>(p))); }
   template <int kShift>
   static F trit_floats(U v) {
@@ -154,6 +166,7 @@ struct ArmNeon {
   }
 
  protected:
+  static int8x16_t less_128(U codes) { return vreinterpretq_s8_u8(veorq_u8(codes, vdupq_n_u8(128))); }
   // A value of any alignment.
   template <class V>
   static V any(const void* p) {

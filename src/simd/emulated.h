@@ -171,6 +171,11 @@ struct Emulated {
   static I load_i32(const std::int32_t* p) {
     return lanes<I>([&](std::size_t i) { return p[i]; });
   }
+  static void store_i32(std::int32_t* p, I a) { copy(p, a.v, kF); }
+
+  static void add_wide(double* p, F a) {  // p[i] += a[i]
+    for (std::size_t i = 0; i < kF; ++i) p[i] += static_cast<double>(a.v[i]);
+  }
 
   static F zero_f() { return F{}; }
   static F add(F a, F b) {
@@ -228,6 +233,16 @@ struct Emulated {
       const int pair = sums.v[2 * i] + sums.v[2 * i + 1];
       to[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(to[i]) + static_cast<std::uint32_t>(pair >> kShift));
     }
+  }
+  // Of bytes up to 255 in int32, wrapping around. Words may take the same off every code, which is kDotBytesLess.
+  static constexpr int kDotBytesLess = 0;
+  static I dot_bytes(I sums, U codes, U x) {
+    return lanes<I>([&](std::size_t i) {
+      auto sum = static_cast<std::uint32_t>(sums.v[i]);
+      for (std::size_t j = 4 * i; j < 4 * i + 4; ++j)
+        sum += static_cast<std::uint32_t>(codes.v[j] * static_cast<std::int8_t>(x.v[j]));
+      return static_cast<std::int32_t>(sum);
+    });
   }
   static U broadcast4(const void* p) {  // four bytes, again and again
     return lanes<U>([&](std::size_t i) { return static_cast<const std::uint8_t*>(p)[i % 4]; });

@@ -135,6 +135,13 @@ struct X86Avx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
   }
   static I load_i32(const std::int32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static void store_i32(std::int32_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+
+  static void add_wide(double* p, F v) {
+    _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), _mm256_cvtps_pd(_mm256_castps256_ps128(v))));
+    p += 4;
+    _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))));
+  }
 
   static F zero_f() { return _mm256_setzero_ps(); }
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
@@ -173,6 +180,13 @@ struct X86Avx2 {
     auto* totals = reinterpret_cast<__m256i*>(to);
     _mm256_storeu_si256(
         totals, _mm256_add_epi32(_mm256_loadu_si256(totals), kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift)));
+  }
+  static constexpr int kDotBytesLess = 0;
+  static I dot_bytes(I sums, U codes, U x) {  // in int16: of bytes, two products might not fit it
+    const I even = _mm256_and_si256(codes, _mm256_set1_epi16(255)), odd = _mm256_srli_epi16(codes, 8);
+    const I x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), x_odd = _mm256_srai_epi16(x, 8);
+    sums = _mm256_add_epi32(sums, _mm256_madd_epi16(even, x_even));
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(odd, x_odd));
   }
   static U broadcast4(const void* p) {  // volatile: loaded again at each use, where a register is dearer
     U v;

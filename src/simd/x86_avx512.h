@@ -121,6 +121,14 @@ struct X86Avx512 {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(half));
   }
   static I load_i32(const std::int32_t* p) { return _mm512_loadu_si512(p); }
+  static void store_i32(std::int32_t* p, I v) { _mm512_storeu_si512(p, v); }
+
+  static void add_wide(double* p, F v) {
+    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1));
+    _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), _mm512_cvtps_pd(_mm512_castps512_ps256(v))));
+    p += 8;
+    _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), _mm512_cvtps_pd(high)));
+  }
 
   static F zero_f() { return _mm512_setzero_ps(); }
   static F add(F a, F b) { return _mm512_add_ps(a, b); }

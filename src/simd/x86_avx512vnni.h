@@ -15,6 +15,8 @@ struct X86Avx512Vnni : X86Avx512 {
     asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(codes), "v"(x));
     return sums;
   }
+  static constexpr int kDotBytesLess = 0;
+  static I dot_bytes(I sums, U codes, U x) { return dot(sums, codes, x); }  // does not saturate
   template <int kShift>
   static void flush(A sums, std::int32_t* to) {
     _mm512_storeu_si512(to,

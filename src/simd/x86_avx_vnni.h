@@ -14,6 +14,8 @@ struct X86AvxVnni : X86Avx2 {
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sums) : "x"(codes), "x"(x));
     return sums;
   }
+  static constexpr int kDotBytesLess = 0;
+  static I dot_bytes(I sums, U codes, U x) { return dot(sums, codes, x); }  // does not saturate
   template <int kShift>
   static void flush(A sums, std::int32_t* to) {
     auto* totals = reinterpret_cast<__m256i*>(to);

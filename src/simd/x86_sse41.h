@@ -135,6 +135,13 @@ struct X86Sse41 {
     store_halves(p, _mm_blendv_epi8(_mm_srli_epi32(even, 16), _mm_or_si128(high, _mm_set1_epi32(0x40)), nan));
   }
   static I load_i32(const std::int32_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+  static void store_i32(std::int32_t* p, I v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
+
+  static void add_wide(double* p, F v) {
+    _mm_storeu_pd(p, _mm_add_pd(_mm_loadu_pd(p), _mm_cvtps_pd(v)));
+    p += 2;
+    _mm_storeu_pd(p, _mm_add_pd(_mm_loadu_pd(p), _mm_cvtps_pd(_mm_movehl_ps(v, v))));
+  }
 
   static F zero_f() { return _mm_setzero_ps(); }
   static F add(F a, F b) { return _mm_add_ps(a, b); }
@@ -171,6 +178,13 @@ struct X86Sse41 {
     auto* totals = reinterpret_cast<__m128i*>(to);
     _mm_storeu_si128(totals,
                      _mm_add_epi32(_mm_loadu_si128(totals), kShift == 0 ? pairs : _mm_srai_epi32(pairs, kShift)));
+  }
+  static constexpr int kDotBytesLess = 0;
+  static I dot_bytes(I sums, U codes, U x) {  // in int16: of bytes, two products might not fit it
+    const I even = _mm_and_si128(codes, _mm_set1_epi16(255)), odd = _mm_srli_epi16(codes, 8);
+    const I x_even = _mm_srai_epi16(_mm_slli_epi16(x, 8), 8), x_odd = _mm_srai_epi16(x, 8);
+    sums = _mm_add_epi32(sums, _mm_madd_epi16(even, x_even));
+    return _mm_add_epi32(sums, _mm_madd_epi16(odd, x_odd));
   }
   static U broadcast4(const void* p) {
     std::int32_t four = 0;

@@ -165,7 +165,7 @@ class WeightsOnGpu {
       for (std::int64_t k = 0; k < w.k; ++k) {
         const TileMma::Place at = tile.place(n, k);
         tiles[static_cast<std::size_t>(at.byte)] |=
-            static_cast<std::uint8_t>((w.tile.trit(w.codes, n, k) & 3) << at.bit);
+            static_cast<std::uint8_t>((w.tile.value(w.codes, n, k) & 3) << at.bit);
       }
     return tiles;
   }

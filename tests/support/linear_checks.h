@@ -79,7 +79,7 @@ inline Truth truth_of(const LinearCase& c) {
           const std::int64_t g = k / w.tile.segment_elems;
           const double scale = static_cast<double>(
               matrix.granularity.kind == Granularity::Kind::tensor ? w.scales[0] : w.scales[g * w.scale_stride + n]);
-          add(x * w.tile.trit(w.codes, n, k) * scale);
+          add(x * w.tile.value(w.codes, n, k) * scale);
         }
         if (matrix.bias) add(static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]));
         if (matrix.residual) add(rounded(c.residual[i][static_cast<std::size_t>(m * matrix.n + n)], matrix.y_dtype));

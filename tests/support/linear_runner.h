@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "format/format.h"
 #include "lab/weights.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/linear/linear.h"
@@ -62,6 +63,13 @@ inline void fill_activations(LinearCase& c, Random& random, X x) {
   }
 }
 
+// A weight of a format: any, the largest or the smallest.
+inline std::int8_t make_weight(Random& random, Format format, W w) {
+  const CodeRange range = is_trits(format) ? CodeRange{-1, 1} : code_range(format);
+  if (w != W::random) return static_cast<std::int8_t>(w == W::plus ? range.max : range.min);
+  return static_cast<std::int8_t>(range.min + static_cast<int>(random.below(range.max - range.min + 1)));
+}
+
 inline LinearCase make_case(const Linear::Problem& problem, Random& random, X x = X::random, W w = W::random) {
   LinearCase c{.problem = problem, .m = problem.m_max};
   const std::int64_t k = problem.k;
@@ -72,13 +80,12 @@ inline LinearCase make_case(const Linear::Problem& problem, Random& random, X x 
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(matrix.n * code_bytes));
     std::vector<std::int8_t> row(static_cast<std::size_t>(k));
     for (std::int64_t n = 0; n < matrix.n; ++n) {
-      for (std::int8_t& trit : row)
-        trit = w == W::plus ? 1 : w == W::minus ? -1 : static_cast<std::int8_t>(static_cast<int>(random.below(3)) - 1);
+      for (std::int8_t& weight : row) weight = make_weight(random, problem.format, w);
       pack_row(problem.format, row.data(), k, codes.data() + n * code_bytes);
     }
     std::vector<float> scales, bias, residual;
     for (std::int64_t i = 0; i < make_ranges(matrix.n, k, matrix.granularity).total; ++i)
-      scales.push_back(odd_scale(random));
+      scales.push_back(odd_scale(random) * (is_trits(problem.format) || i % 3 > 0 ? 1.0F : -1.0F));
     for (std::int64_t i = 0; i < matrix.n; ++i) bias.push_back(odd_scale(random) * 100 - 50);
     for (std::int64_t i = 0; i < c.m * matrix.n; ++i) residual.push_back(odd_scale(random) * 1000 - 500);
     c.weights.push_back(pack_for_test(codes, scales, matrix.n, k, matrix.granularity, problem.format));

@@ -28,7 +28,9 @@ struct Weights {
   std::vector<std::uint8_t> codes = {};
   std::vector<float> scales = {};
 
-  [[nodiscard]] ConstTensorView code_view() const { return {codes.data(), DType::u8, {n, row_bytes(format, k)}}; }
+  [[nodiscard]] ConstTensorView code_view() const {
+    return {codes.data(), code_dtype(format), {n, row_bytes(format, k)}};
+  }
   [[nodiscard]] ConstTensorView scale_view() const {
     return {scales.data(), DType::f32, {static_cast<std::int64_t>(scales.size())}};
   }

@@ -13,6 +13,7 @@
 #include "lab/plan_subject.h"
 #include "lab/rotation.h"
 #include "lab/weights.h"
+#include "ops/linear/packed_weights.h"
 #include "ops/ranges.h"
 #include "tern/linear.h"
 
@@ -34,10 +35,11 @@ struct Buffers {
 std::vector<std::uint8_t> random_codes(Random& random, Format format, std::int64_t n, std::int64_t k) {
   const std::int64_t bytes = row_bytes(format, k);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(n * bytes));
-  std::vector<std::int8_t> trits(static_cast<std::size_t>(k));
+  std::vector<std::int8_t> weights(static_cast<std::size_t>(k));
+  const CodeRange range = is_trits(format) ? CodeRange{-1, 1} : code_range(format);
   for (std::int64_t row = 0; row < n; ++row) {
-    for (std::int8_t& trit : trits) trit = static_cast<std::int8_t>(random.below(3) - 1);
-    pack_row(format, trits.data(), k, codes.data() + row * bytes);
+    for (std::int8_t& w : weights) w = static_cast<std::int8_t>(range.min + random.below(range.max - range.min + 1));
+    pack_row(format, weights.data(), k, codes.data() + row * bytes);
   }
   return codes;
 }
@@ -107,11 +109,11 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
     std::vector<float> scales(static_cast<std::size_t>(make_ranges(matrix.n, p.k, matrix.granularity).total));
     for (float& s : scales) s = 0.01F + std::fabs(random.gaussian());
     for (std::int64_t copy = 0; copy < buffers->memory.copies(); ++copy) {
-      TERN_ASSIGN(weights, PackedWeights::pack(context, {codes.data(), DType::u8, {matrix.n, row_bytes(p.format, p.k)}},
-                                               {scales.data(), DType::f32, {static_cast<std::int64_t>(scales.size())}},
-                                               matrix.n, p.k, matrix.granularity,
-                                               {static_cast<std::byte*>(buffers->memory.part(i, copy)), part_bytes[i]},
-                                               p.format));
+      TERN_ASSIGN(weights, PackedWeights::pack(
+                               context, {codes.data(), code_dtype(p.format), {matrix.n, row_bytes(p.format, p.k)}},
+                               {scales.data(), DType::f32, {static_cast<std::int64_t>(scales.size())}}, matrix.n, p.k,
+                               matrix.granularity,
+                               {static_cast<std::byte*>(buffers->memory.part(i, copy)), part_bytes[i]}, p.format));
       buffers->outputs[static_cast<std::size_t>(copy)].push_back({.weights = weights, .y = buffers->y[i].view()});
     }
   }

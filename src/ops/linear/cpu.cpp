@@ -9,6 +9,7 @@
 
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/linear/cpu_memory.h"
+#include "ops/linear/cpu_rows.h"
 
 namespace tern::linear {
 namespace {
@@ -89,9 +90,9 @@ class Driver {
       }
       std::int8_t* out = panels_ ? scratch.row : memory_.staged.bytes + at;
       std::fill(out + elems, out + padded, std::int8_t{0});
-      memory_.staged.sums[m * shape.segments + g] = dtype == DType::i8
-                                                        ? t_.copy(static_cast<const std::int8_t*>(from), elems, out)
-                                                        : t_.tokens.quantize[source](from, elems, s, out);
+      const std::int32_t sum = dtype == DType::i8 ? t_.copy(static_cast<const std::int8_t*>(from), elems, out)
+                                                  : t_.tokens.quantize[source](from, elems, s, out);
+      memory_.staged.sums[m * shape.segments + g] = times(sum, loops_.zero);
       if (panels_) to_panel(shape, m, g, padded, out);
     }
     return true;
@@ -127,9 +128,9 @@ class Driver {
       const Scratch scratch = memory_.of(slot);
       std::int64_t first = 0, last = 0;
       for (bool some = work.next(slot, first, last); some;) {
-        const Rows rows(*this, matrix, first, last);
+        const Rows rows(p_, matrix, first, last);
         some = work.next(slot, first, last);
-        if (some) fetch(Rows(*this, matrix, first, last));
+        if (some) fetch(Rows(p_, matrix, first, last));
         stream_rows(rows, scratch);
       }
     });
@@ -145,7 +146,7 @@ class Driver {
       if (panels_) loops_.begin(p_.m);
       for (std::int64_t i = 0, next = 0; queue.next(i, next);) {
         const std::int64_t m = i / blocks * tokens, row = i % blocks;
-        Rows rows(*this, matrix, units * row / blocks, units * (row + 1) / blocks);
+        Rows rows(p_, matrix, units * row / blocks, units * (row + 1) / blocks);
         for (Piece piece; rows.next(rows_each, piece);)
           block({*piece.matrix, piece.matrix->weights->tile, piece.row, piece.end, m, std::min(tokens, p_.m - m),
                  scratch});
@@ -153,46 +154,6 @@ class Driver {
       if (panels_) loops_.end();
     });
   }
-
-  struct Piece {
-    const Matrix* matrix = nullptr;
-    std::int64_t row = 0, end = 0;
-  };
-
-  // Rows of several matrices as one stretch, counted in units.
-  class Rows {
-   public:
-    Rows(const Driver& driver, std::size_t matrix, std::int64_t first, std::int64_t last)
-        : driver_(driver), matrix_(matrix), row_(first * kTileRows), last_(last * kTileRows) {}
-
-    // The next rows of one matrix, at most `most`; false when there are none.
-    bool next(std::int64_t most, Piece& piece) {
-      for (; row_ < last_; ++matrix_) {
-        const std::int64_t n = driver_.p_.matrices[matrix_].spec.n, padded = ceil_div(n, kTileRows) * kTileRows;
-        if (row_ < n) {
-          piece = {&driver_.p_.matrices[matrix_], row_, std::min({row_ + most, n, last_})};
-          row_ = piece.end == n ? padded : piece.end;
-          return true;
-        }
-        row_ -= padded;
-        last_ -= padded;
-      }
-      return false;
-    }
-    // Part i of n, as even as they can be.
-    [[nodiscard]] Rows part(std::int64_t i, std::int64_t n) const {
-      const std::int64_t tiles = (last_ - row_) / kTileRows;
-      Rows some = *this;
-      some.row_ = row_ + tiles * i / n * kTileRows;
-      some.last_ = row_ + tiles * (i + 1) / n * kTileRows;
-      return some;
-    }
-
-   private:
-    const Driver& driver_;
-    std::size_t matrix_;
-    std::int64_t row_, last_;  // counted from the matrix's first row on
-  };
 
   // A stretch as several streams, its parts side by side.
   void stream_rows(const Rows& all, const Scratch& scratch) {
@@ -222,18 +183,36 @@ class Driver {
   }
 
   void stream_pieces(std::span<const Piece> pieces, std::int64_t most, const Scratch& scratch) {
-    PackedTiles tiles{.streams = static_cast<int>(pieces.size()), .count = most / kTileRows};
-    for (const Piece& piece : pieces)
-      if (!exact(p_.math, piece.matrix->spec.granularity) || piece.matrix->weights->tile.segments == 0) {
-        for (const Piece& one : pieces)
-          block({*one.matrix, one.matrix->weights->tile, one.row, one.end, 0, p_.m, scratch});
-        return;
-      }
     const auto block_of = [&](std::size_t i) {
       Scratch own = scratch;
       own.sums += static_cast<std::int64_t>(i) * most;
+      own.totals += scratch.totals == nullptr ? 0 : static_cast<std::int64_t>(i) * most;
       return Block{*pieces[i].matrix, pieces[i].matrix->weights->tile, pieces[i].row, pieces[i].end, 0, p_.m, own};
     };
+    const auto all = [&](auto is) { return std::ranges::all_of(pieces, is); };
+    if (all([&](const Piece& piece) { return int8_groups(*piece.matrix); })) {
+      GroupedTiles tiles{.streams = static_cast<int>(pieces.size()), .count = most / kTileRows};
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const Block b = block_of(i);
+        clear_totals(b);
+        add_stream(tiles, i, b, 0);
+        tiles.count = std::min(tiles.count, b.tiles());
+      }
+      grouped(block_of(0), tiles);
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const Block b = block_of(i);
+        grouped_tiles(b, tiles.count);
+        write_totals(b);
+      }
+      return;
+    }
+    if (!all([&](const Piece& piece) {
+          return exact(p_.math, piece.matrix->spec.granularity) && piece.matrix->weights->tile.segments > 0;
+        })) {
+      for (std::size_t i = 0; i < pieces.size(); ++i) block(block_of(i));
+      return;
+    }
+    PackedTiles tiles{.streams = static_cast<int>(pieces.size()), .count = most / kTileRows};
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Block b = block_of(i);
       clear_sums(b);
@@ -294,7 +273,7 @@ class Driver {
       std::memcpy(y + i * static_cast<std::int64_t>(sizeof sum), &sum, sizeof sum);
     }
   }
-  // Codes are one more than trits, so the sum of x is in every sum.
+  // Codes are more than weights by that of 0, and so many times the sum of x is in every sum.
   [[nodiscard]] std::int32_t x_sum(const Block& b, std::int64_t t, std::int64_t g) const {
     return b.tile.segments == 0 ? 0 : memory_.staged.sums[(b.m + t) * b.tile.segments + g];
   }
@@ -367,43 +346,73 @@ class Driver {
 
   // Group scales and float activations: sums of pieces, scaled where a group has its own, added up in f64.
   void float_block(const Block& b) {
-    const bool grouped = b.matrix.spec.granularity.kind == Granularity::Kind::group;
-    const std::int64_t rows = b.end - b.row, segments = b.tile.segments;
-    double* totals = b.scratch.totals;
-    auto* sums = reinterpret_cast<float*>(b.scratch.sums);
-    std::fill_n(totals, b.tokens * ld_, 0.0);
-    const auto add = [&](std::int64_t g, auto sums_of) {
-      const float* scales = b.matrix.weights->scales + g * b.matrix.weights->scale_stride + b.row;
-      for (std::int64_t t = 0; t < b.tokens; ++t) {
-        const auto sum_of = sums_of(t);
-        double* to = totals + t * ld_;
-        for (std::int64_t r = 0; r < rows; ++r) {
-          const float sum = sum_of(r);
-          to[r] += static_cast<double>(grouped ? sum * scales[r] : sum);
-        }
-      }
-    };
-    for (std::int64_t g = 0; g < segments; ++g) {
-      if (!floats_) {
-        integer_sums(b, g);
-        add(g, [&](std::int64_t t) {
-          return [of = b.scratch.sums + t * ld_, less = x_sum(b, t, g)](std::int64_t r) {
-            return static_cast<float>(take_off(of[r], less));
-          };
-        });
-        continue;
-      }
-      const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / b.tile.line_columns;
-      for (std::int64_t from = 0; from < lines; from += most) {
-        float_sums(b, g, from, std::min(most, lines - from), sums);
-        add(g, [&](std::int64_t t) { return [of = sums + t * ld_](std::int64_t r) { return of[r]; }; });
-      }
+    clear_totals(b);
+    if (!floats_ && p_.m <= kFewTokens) {
+      grouped_tiles(b, 0);
+    } else {
+      for (std::int64_t g = 0; g < b.tile.segments; ++g) floats_ ? add_floats(b, g) : add_group(b, g);
     }
+    write_totals(b);
+  }
+  void clear_totals(const Block& b) const {
+    for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.totals + t * ld_, b.tiles() * kTileRows, 0.0);
+  }
+  static const float* scales_at(const Block& b, std::int64_t g) {
+    return b.matrix.weights->scales + g * b.matrix.weights->scale_stride + b.row;
+  }
+  static bool has_groups(const Matrix& matrix) { return matrix.spec.granularity.kind == Granularity::Kind::group; }
+  [[nodiscard]] bool int8_groups(const Matrix& matrix) const { return !floats_ && has_groups(matrix); }
+
+  void add_group(const Block& b, std::int64_t g) {
+    integer_sums(b, g);
     for (std::int64_t t = 0; t < b.tokens; ++t)
-      for (std::int64_t r = 0; r < rows; ++r) sums[t * ld_ + r] = static_cast<float>(totals[t * ld_ + r]);
+      t_.add_scaled(b.scratch.sums + t * ld_, x_sum(b, t, g), scales_at(b, g), b.end - b.row,
+                    b.scratch.totals + t * ld_);
+  }
+  void add_floats(const Block& b, std::int64_t g) {
+    auto* sums = reinterpret_cast<float*>(b.scratch.sums);
+    const bool scaled = has_groups(b.matrix);
+    const float* scales = scales_at(b, g);
+    const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / b.tile.line_columns;
+    for (std::int64_t from = 0; from < lines; from += most) {
+      float_sums(b, g, from, std::min(most, lines - from), sums);
+      for (std::int64_t t = 0; t < b.tokens; ++t)
+        for (std::int64_t r = 0; r < b.end - b.row; ++r) {
+          const float sum = sums[t * ld_ + r];
+          b.scratch.totals[t * ld_ + r] += static_cast<double>(scaled ? sum * scales[r] : sum);
+        }
+    }
+  }
+  void write_totals(const Block& b) {
+    auto* sums = reinterpret_cast<float*>(b.scratch.sums);
+    for (std::int64_t t = 0; t < b.tokens; ++t)
+      for (std::int64_t r = 0; r < b.end - b.row; ++r)
+        sums[t * ld_ + r] = static_cast<float>(b.scratch.totals[t * ld_ + r]);
     EpilogueBlock block = epilogue_block(b);
-    if (grouped) block.w_scales = nullptr;
+    if (has_groups(b.matrix)) block.w_scales = nullptr;
     t_.float_epilogue[out_of(b)](sums, block);
+  }
+
+  // Few tokens: all groups of a tile, then those of the next.
+  void add_stream(GroupedTiles& tiles, std::size_t i, const Block& b, std::int64_t first) const {
+    tiles.w[i] = codes_at(b, 0) + first * b.tile.tile_bytes();
+    tiles.scales[i] = scales_at(b, 0) + first * kTileRows;
+    tiles.scale_stride[i] = b.matrix.weights->scale_stride;
+    tiles.totals[i] = b.scratch.totals + first * kTileRows;
+  }
+  void grouped(const Block& b, GroupedTiles& tiles) const {
+    tiles.tile_bytes = b.tile.tile_bytes();
+    tiles.segments = b.tile.segments;
+    tiles.segment_lines = b.tile.segment_lines;
+    tiles.last_lines = b.tile.last_lines;
+    tiles.x_sums = memory_.staged.sums + b.m * b.tile.segments;
+    tiles.ld = ld_;
+    if (tiles.segments > 0) loops_.grouped[p_.m](tiles, staged(memory_.staged.bytes, b, 0, 0));
+  }
+  void grouped_tiles(const Block& b, std::int64_t first) const {
+    GroupedTiles tiles{.streams = 1, .count = b.tiles() - first};
+    add_stream(tiles, 0, b, first);
+    grouped(b, tiles);
   }
 
   void float_sums(const Block& b, std::int64_t g, std::int64_t from, std::int64_t lines, float* sums) {

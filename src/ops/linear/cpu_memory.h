@@ -44,11 +44,20 @@ inline std::int64_t panel_stride(const Tile16& tile) {
   return ((tile.segments - 1) * segment_tiles(tile) + panels_of(tile, tile.last_lines)) * kPanelBytes;
 }
 
+inline const TileLoops& loops_of(const SimdTable& table, Format format) {
+  switch (format) {
+    case Format::b3: return table.b3;
+    case Format::s8: return table.s8;
+    case Format::s4: return table.s4;
+    default: return table.i2;
+  }
+}
+
 // matrix(i) is number i of `count`.
 template <class MatrixAt>
 Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64_t k, LinearMath math,
                std::size_t count, MatrixAt matrix) {
-  Shape s{.m = m, .floats = math == LinearMath::w2_float, .loops = format == Format::b3 ? &table.b3 : &table.i2};
+  Shape s{.m = m, .floats = math == LinearMath::w2_float, .loops = &loops_of(table, format)};
   s.panels = s.loops->begin != nullptr && !s.floats && m > kFewTokens;
   if (s.panels) s.block_rows = kPanelRows;
   for (std::size_t i = 0; i < count; ++i) {
@@ -73,7 +82,7 @@ struct Scratch {
 struct Staged {
   std::int8_t* bytes = nullptr;  // tokens of int8 ...
   float* floats = nullptr;       // ... or of floats
-  std::int32_t* sums = nullptr;  // [m][segments]: sum of x, because codes are one too large
+  std::int32_t* sums = nullptr;  // [m][segments]: sum of x by the code of 0, which is in every weight's
   float* scales = nullptr;       // [m]
 };
 

@@ -49,6 +49,28 @@ struct Epilogue {
   static float sum_float(std::int32_t sum, std::int32_t x_sum) { return static_cast<float>(take_off(sum, x_sum)); }
   static float sum_float(float sum, std::int32_t) { return sum; }
 
+  static I minus(std::int32_t x_sum) {
+    std::int32_t offsets[S::kF];
+    for (std::int32_t& offset : offsets) offset = take_off(0, x_sum);
+    return S::load_i32(offsets);
+  }
+
+  // What a group of columns adds to each row.
+  static void add_vector(const std::int32_t* sums, I less, const float* scales, double* totals) {
+    S::add_wide(totals, S::mul(sum_floats(sums, less), S::load(scales)));
+  }
+  static void add_scaled(const std::int32_t* sums, std::int32_t x_sum, const float* scales, std::int64_t rows,
+                         double* totals) {
+    const auto n = static_cast<std::size_t>(rows);
+    const I less = minus(x_sum);
+    std::size_t at = 0;
+    for (; at + S::kF <= n; at += S::kF) add_vector(sums + at, less, scales + at, totals + at);
+    for (; at < n; ++at) {
+      const float scaled = sum_float(sums[at], x_sum) * scales[at];
+      totals[at] += static_cast<double>(scaled);
+    }
+  }
+
   // Quotients of sums by a token's scale, correctly rounded without a division (Markstein): with the rounded reciprocal
   // the first correction leaves less than an ulp and the second what a division gives. Sums are 0 or 1 to 2^31, so
   // nothing of it leaves the normal numbers while the scale stays between 2^-60 and 2^60.
@@ -90,9 +112,7 @@ struct Epilogue {
   static void token_of(const Sum* sums, const EpilogueBlock& block, F one_scale, const Token& token) {
     const auto n = static_cast<std::size_t>(block.n);
     const Quotient quotient(token.s);
-    std::int32_t offsets[S::kF];
-    for (std::int32_t& offset : offsets) offset = -token.x_sum;
-    const I less = S::load_i32(offsets);
+    const I less = minus(token.x_sum);
     std::size_t at = 0;
     for (; at + S::kF <= n; at += S::kF) {
       F t = sum_floats(sums + at, less);

@@ -16,8 +16,11 @@ template <class S, class Planes>
 struct Tiles {
   using F = typename S::F;
   using U = typename S::U;
-  using A = typename S::A;
+  using Sums = typename Planes::Sums;
+  using A = typename Sums::A;
 
+  static constexpr bool kDecoded = requires { Planes::kDecoded; };  // the bytes of a line are its codes
+  static constexpr bool kFloats = requires { typename Planes::Columns; };
   static constexpr std::int64_t kLineColumns = Planes::kPlanes * kPlaneColumns;
   static constexpr std::int64_t kDecodedBytes = Planes::kPlanes * kLineBytes;  // of a line, a byte a code
   static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);    // of rows in a tile
@@ -41,31 +44,13 @@ struct Tiles {
     return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(bytes));
   }
 
-  // Codes by four columns of a line of activations: they are spread over a vector, unless the words take them from one
-  // that holds the line.
-  static constexpr bool kDotsLane = requires(A a, U u) { S::template dot_lane<0>(a, u, u); };
-  template <int kFour>
-  static U activations(const std::int8_t* line) {
-    if constexpr (kDotsLane)
-      return S::load_bytes(line);
-    else
-      return S::broadcast4(line + 4 * kFour);
-  }
-  template <int kFour>
-  static A dot(A sums, U codes, U with) {
-    if constexpr (kDotsLane)
-      return S::template dot_lane<kFour>(sums, codes, with);
-    else
-      return S::dot(sums, codes, with);
-  }
-
   // Few tokens, with scaled codes.
   template <int kTokens, int kStreams>
   static void tiles_at_once(const std::uint8_t* const (&w)[kStreams], std::int64_t lines, Tokens<std::int8_t> x,
                             std::int32_t* const (&sums)[kStreams], std::int64_t ld) {
     constexpr int kAtOnce = kVectors < 2 ? kVectors : 2;
     constexpr std::int64_t kFlushLines =
-        static_cast<std::int64_t>(S::kFlushSteps) / Planes::kPlanesOfSum / Planes::kScale;
+        static_cast<std::int64_t>(Sums::kFlushSteps) / Planes::kPlanesOfSum / Planes::kScale;
     static_assert(kFlushLines > 0);
     for (int first = 0; first < kVectors; first += kAtOnce)
       for (std::int64_t line = 0; line < lines; line += kFlushLines) {
@@ -74,7 +59,7 @@ struct Tiles {
         for (auto& stream : part)
           for (auto& vector : stream)
             for (auto& token : vector)
-              for (A& a : token) a = S::zero_a();
+              for (A& a : token) a = Sums::zero();
         for (std::int64_t i = line; i < end; ++i)
           for (int s = 0; s < kStreams; ++s) {
             const std::uint8_t* at = w[s] + i * kLineBytes;
@@ -92,7 +77,7 @@ struct Tiles {
   }
   template <int kSum>
   static void flush_sums(const A (&part)[Planes::kSums], std::int32_t* to) {
-    S::template flush<Planes::shift(kSum)>(part[kSum], to);
+    Sums::template flush<Planes::shift(kSum)>(part[kSum], to);
     if constexpr (kSum + 1 < Planes::kSums) flush_sums<kSum + 1>(part, to);
   }
   template <int kPlane, int kAtOnce, int kTokens>
@@ -101,10 +86,10 @@ struct Tiles {
     U code[kAtOnce];
     for (int p = 0; p < kAtOnce; ++p) code[p] = Planes::template scaled<kPlane>(v[p]);
     for (int t = 0; t < kTokens; ++t) {
-      const U with = activations<kPlane>(x.x + t * x.stride + line * kLineColumns);
+      const U with = Sums::template activations<kPlane>(x.x + t * x.stride + line * kLineColumns);
       for (int p = 0; p < kAtOnce; ++p) {
         A& sum = part[p][t][Planes::sum(kPlane)];
-        sum = dot<kPlane>(sum, code[p], with);
+        sum = Sums::template dot<kPlane>(sum, code[p], with);
       }
     }
   }
@@ -141,6 +126,33 @@ struct Tiles {
     }
   }
 
+  template <int kTokens>
+  static void grouped(const GroupedTiles& tiles, Tokens<std::int8_t> x) {
+    std::int32_t sums[kMaxStreams][kTokens * kTileRows];
+    for (std::int64_t i = 0; i < tiles.count; ++i)
+      for (std::int64_t g = 0; g < tiles.segments; ++g) {
+        const std::int64_t line = g * tiles.segment_lines;
+        PackedTiles group{.streams = tiles.streams, .count = 1};
+        for (int s = 0; s < tiles.streams; ++s) {
+          for (std::int32_t& sum : sums[s]) sum = 0;
+          group.w[s] = tiles.w[s] + i * tiles.tile_bytes + line * kLineBytes;
+          group.sums[s] = sums[s];
+        }
+        packed<kTokens>(group, g + 1 < tiles.segments ? tiles.segment_lines : tiles.last_lines,
+                        {x.x + line * kLineColumns, x.stride}, kTileRows);
+        for (int s = 0; s < tiles.streams; ++s) {
+          const float* scales = tiles.scales[s] + g * tiles.scale_stride[s] + i * kTileRows;
+          S::prefetch_l1(behind(scales, kTileRows * static_cast<std::int64_t>(sizeof *scales)));  // of the next tile
+          for (int t = 0; t < kTokens; ++t) {
+            const auto less = Epilogue<S>::minus(tiles.x_sums[t * tiles.segments + g]);
+            double* totals = tiles.totals[s] + t * tiles.ld + i * kTileRows;
+            for (std::int64_t r = 0; r < kTileRows; r += static_cast<std::int64_t>(S::kF))
+              Epilogue<S>::add_vector(sums[s] + t * kTileRows + r, less, scales + r, totals + r);
+          }
+        }
+      }
+  }
+
   // Where a register tile has its codes from: vector v of four columns of a line. Decoded ones were left by the first
   // panel, which has them from the weights.
   struct DecodedCodes {
@@ -165,7 +177,8 @@ struct Tiles {
       const std::int64_t at = v % kVectors * static_cast<int>(S::kBytes);
       const U packed = S::load_bytes(w + v / kVectors * w_tile_bytes + line * kLineBytes + at);
       const U code = Planes::template codes<kFour>(Planes::line(packed));
-      S::store_bytes(codes + v / kVectors * tile_bytes + line * kDecodedBytes + kFour * kLineBytes + at, code);
+      if constexpr (!kDecoded)
+        S::store_bytes(codes + v / kVectors * tile_bytes + line * kDecodedBytes + kFour * kLineBytes + at, code);
       return code;
     }
   };
@@ -189,8 +202,9 @@ struct Tiles {
         register_tile<kTilesNow * kVectors, kTokens>(
             PackedCodes{p.w, p.tile_bytes, kTilesNow * p.tile_bytes, p.codes, tile_bytes}, p.lines, x, p.sums, p.ld);
       else
-        register_tile<kTilesNow * kVectors, kTokens>(DecodedCodes{p.codes, tile_bytes}, p.lines, x, p.sums + t * p.ld,
-                                                     p.ld);
+        register_tile<kTilesNow * kVectors, kTokens>(
+            kDecoded ? DecodedCodes{p.w, p.tile_bytes} : DecodedCodes{p.codes, tile_bytes}, p.lines, x,
+            p.sums + t * p.ld, p.ld);
     });
   }
 
@@ -214,20 +228,21 @@ struct Tiles {
   template <int kRows, int kTokens, class Codes>
   static void register_tile(Codes codes, std::int64_t lines, Tokens<std::int8_t> x, std::int32_t* sums,
                             std::int64_t ld) {
-    constexpr auto kFlushLines = static_cast<std::int64_t>(S::kFlushSteps / Planes::kPlanes);
+    constexpr auto kFlushLines = static_cast<std::int64_t>(Sums::kFlushSteps / Planes::kPlanes / Planes::kCodeScale);
     const std::int8_t* tokens[kTokens];
     for (int t = 0; t < kTokens; ++t) tokens[t] = hidden(x.x + t * x.stride);
     for (std::int64_t line = 0; line < lines; line += kFlushLines) {
       const std::int64_t end = lines - line < kFlushLines ? lines : line + kFlushLines;
       A part[kTokens][kRows];
       for (auto& token : part)
-        for (A& a : token) a = S::zero_a();
+        for (A& a : token) a = Sums::zero();
       for (std::int64_t i = line; i < end; ++i) {
         codes.fetch(i);
         each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, tokens); });
       }
       for (int t = 0; t < kTokens; ++t)
-        for (int v = 0; v < kRows; ++v) S::template flush<0>(part[t][v], sums + t * ld + v * static_cast<int>(S::kF));
+        for (int v = 0; v < kRows; ++v)
+          Sums::template flush<0>(part[t][v], sums + t * ld + v * static_cast<int>(S::kF));
     }
   }
   template <int kFour, class Codes, int kTokens, int kRows>
@@ -236,8 +251,8 @@ struct Tiles {
     U code[kRows];
     for (int v = 0; v < kRows; ++v) code[v] = codes.template vector<kFour>(line, v);
     for (int t = 0; t < kTokens; ++t) {
-      const U with = activations<kFour>(tokens[t] + line * kLineColumns);
-      for (int v = 0; v < kRows; ++v) part[t][v] = dot<kFour>(part[t][v], code[v], with);
+      const U with = Sums::template activations<kFour>(tokens[t] + line * kLineColumns);
+      for (int v = 0; v < kRows; ++v) part[t][v] = Sums::template dot<kFour>(part[t][v], code[v], with);
     }
   }
   // The same pointer, of which the compiler knows nothing: it stays a register and is not worked out from others.
@@ -347,15 +362,24 @@ struct Tiles {
 
   static constexpr TileLoops loops() {
     static_assert(kTiles <= kMaxTiles && kStreams <= kMaxStreams);
-    return {.streams = kStreams,
-            .packed = {nullptr, packed<1>, packed<2>, packed<3>},
-            .max_tiles = kTiles,
-            .codes_bytes = kCodesBytes,
-            .begin = nullptr,
-            .end = nullptr,
-            .many = many,
-            .float_packed = {nullptr, float_packed<1>, float_packed<2>, float_packed<3>},
-            .float_many = float_many};
+    TileLoops loops{.zero = Planes::kZero,
+                    .streams = kStreams,
+                    .packed = {nullptr, packed<1>, packed<2>, packed<3>},
+                    .grouped = {nullptr, grouped<1>, grouped<2>, grouped<3>},
+                    .max_tiles = kTiles,
+                    .codes_bytes = kCodesBytes,
+                    .begin = nullptr,
+                    .end = nullptr,
+                    .many = many,
+                    .float_packed = {},
+                    .float_many = nullptr};
+    if constexpr (kFloats) {
+      loops.float_packed[1] = float_packed<1>;
+      loops.float_packed[2] = float_packed<2>;
+      loops.float_packed[3] = float_packed<3>;
+      loops.float_many = float_many;
+    }
+    return loops;
   }
 };
 
@@ -407,6 +431,9 @@ struct Loops {
                     .widen = {widen<0>, widen<1>, widen<2>},
                     .i2 = Tiles<S, I2Planes<S>>::loops(),
                     .b3 = {},
+                    .s8 = Tiles<S, S8Planes<S>>::loops(),
+                    .s4 = Tiles<S, S4Planes<S>>::loops(),
+                    .add_scaled = Epilogue<S>::add_scaled,
                     .epilogue = {Epilogue<S>::template run<0, std::int32_t>, Epilogue<S>::template run<1, std::int32_t>,
                                  Epilogue<S>::template run<2, std::int32_t>},
                     .float_epilogue = {Epilogue<S>::template run<0, float>, Epilogue<S>::template run<1, float>,

@@ -1,6 +1,8 @@
 // Checks a linear problem and its arguments, once, for all kernels.
 #include "ops/linear/linear.h"
 
+#include <algorithm>
+
 #include "base/errors.h"
 #include "base/words.h"
 #include "ops/ranges.h"
@@ -50,6 +52,8 @@ constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
 // What no kernel can do, or an empty string.
 std::string refused(const Linear::Problem& p) {
   if (p.k > linear::kMaxK) return fmt::format("k is {}, above {}: an int32 sum might not fit", p.k, linear::kMaxK);
+  if (p.math == LinearMath::w2_float && !is_trits(p.format))
+    return fmt::format("{} weights meet int8 activations; w2_float is for i2 and b3", name(p.format));
   if (p.m_max > kMaxExtent)
     return fmt::format("m_max is {}, above {}; give the tokens to several runs", p.m_max, kMaxExtent);
   std::int64_t rows = 0;
@@ -57,7 +61,13 @@ std::string refused(const Linear::Problem& p) {
     rows += m.n;
     if (rows > kMaxExtent) return fmt::format("the matrices have {} rows, above {}; split them", rows, kMaxExtent);
   }
+  const std::int64_t most = linear::max_summed(p.format);
   for (const Linear::Matrix& m : p.matrices) {
+    const bool grouped = m.granularity.kind == Granularity::Kind::group;
+    const std::int64_t summed = grouped ? std::min(m.granularity.group_size, p.k) : p.k;
+    if (summed > most)
+      return fmt::format("{} {} weights share a scale, above {}: an int32 sum might not fit; take shorter groups",
+                         summed, name(p.format), most);
     if (m.y_dtype != DType::i32) continue;
     if (p.math != LinearMath::w2a8 || m.granularity.kind == Granularity::Kind::group)
       return "i32 is the bare sum of w2a8 without group scales; ask for f32";
@@ -158,8 +168,8 @@ Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
   if (p.x_dtype == DType::i8 && p.math == LinearMath::w2_float)
     return error(Code::invalid_argument, kName, "x is i8, which {} does not take; it is for f32, f16 and bf16",
                  name(p.math));
-  if (p.format != Format::i2 && p.format != Format::b3)
-    return error(Code::unsupported, kName, "{} weights are not packed trits; linear takes i2 and b3", name(p.format));
+  if (!linear_takes(p.format))
+    return error(Code::unsupported, kName, "linear takes weights in i2, b3, s8 and s4, not in {}", name(p.format));
   TERN_RETURN_IF_ERROR(check_extent(kName, p.m_max, p.k, DType::f32, Granularity::row()));
   bool all_exact = true;
   for (std::size_t i = 0; i < p.matrices.size(); ++i) {

@@ -1,7 +1,8 @@
-// y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]), w in trits with scales, for matrices that share x.
+// y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]), w in codes with scales, for matrices that share x.
 //
 //     w2a8      dot = exact int32 sum; t = float(dot) / s[m] * w_scale          the same bits from every kernel
 //     w2_float  t = sum of x * trit, in f32; t * w_scale                        within the bound of docs/numerics.md
+// Codes are trits, or of 8 or 4 bits (s8, s4): these with w2a8 alone.
 //     then      + bias, squared ReLU, + residual, rounded to y's type
 // Group scales make either of them a float mode: t = sum over g of sum_g * w_scale[n, g].
 #pragma once
@@ -16,6 +17,12 @@ namespace tern {
 namespace linear {
 
 inline constexpr std::int64_t kMaxK = (std::int64_t{1} << 24) - 1;  // beyond it an int32 sum might not fit
+// The most products of int8 and a weight that are certain to fit an int32: none is larger than 128 times the largest.
+constexpr std::int64_t max_summed(Format format) {
+  const std::int64_t largest = format == Format::s8 ? 128 : format == Format::s4 ? 8 : 1;
+  return ((std::int64_t{1} << 31) - 1) / (128 * largest);
+}
+static_assert(max_summed(Format::i2) == kMaxK && max_summed(Format::s8) == (1 << 17) - 1);
 
 // What a kernel gets: checked arguments as pointers and steps.
 struct Matrix {

@@ -25,7 +25,7 @@ Truth quick_truth(const LinearCase& c) {
       for (std::size_t at = 0; at < k; ++at) {
         const auto column = static_cast<std::int64_t>(at), line = static_cast<std::int64_t>(r);
         const std::int64_t group = column / w.tile.segment_elems;
-        row[at] = w.tile.trit(w.codes, line, column) *
+        row[at] = w.tile.value(w.codes, line, column) *
                   static_cast<double>(matrix.granularity.kind == Granularity::Kind::tensor
                                           ? w.scales[0]
                                           : w.scales[group * w.scale_stride + line]);

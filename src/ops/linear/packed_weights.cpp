@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "format/format.h"
 #include "memory/workspace.h"
 #include "ops/ranges.h"
+#include "ops/views.h"
 
 namespace tern {
 namespace {
@@ -23,25 +25,36 @@ class Packer {
   Packer(const CanonicalWeights& weights, const Tile16& tile, std::uint8_t* out)
       : w_(weights), tile_(tile), out_(out) {}
 
-  // Returns whether every code is a trit.
+  // Returns whether every code is one that the format has.
   bool pack_tile(std::int64_t t) const {
     std::uint8_t* line = out_ + t * tile_.tile_bytes();
-    bool trits = true;
+    bool all = true;
     for (std::int64_t s = 0; s < tile_.segments; ++s) {
       const std::int64_t first = s * tile_.segment_elems, elems = tile_.elems_of(s);
       for (std::int64_t at = 0; at < elems; at += tile_.line_columns, line += Tile16::kLineBytes)
         for (std::int64_t r = 0; r < Tile16::kRows; ++r) {
           const std::int64_t row = t * Tile16::kRows + r, count = std::min(elems - at, tile_.line_columns);
           const std::uint8_t* codes = row < w_.n ? w_.codes + row * w_.stride_bytes : nullptr;
-          const bool good = tile_.format == Format::b3 ? pack_b3(codes, first + at, count, line + 4 * r)
-                                                       : pack_i2(codes, first + at, count, line + 4 * r);
-          trits = trits && good;
+          all = pack_row_of_line(codes, first + at, count, line + 4 * r) && all;
         }
     }
-    return trits;
+    return all;
   }
 
  private:
+  [[nodiscard]] bool pack_row_of_line(const std::uint8_t* codes, std::int64_t column, std::int64_t count,
+                                      std::uint8_t* out) const {
+    switch (tile_.format) {
+      case Format::b3: return pack_b3(codes, column, count, out);
+      case Format::s8:
+        std::memset(out, 0x80, 4);
+        if (codes != nullptr)
+          for (std::int64_t i = 0; i < count; ++i) out[i] = codes[column + i] ^ 0x80U;
+        return true;
+      case Format::s4: return pack_s4(codes, column, count, out);
+      default: return pack_i2(codes, column, count, out);
+    }
+  }
   // One row of a line from its codes from a column on; a row that is not there is padding.
   static bool pack_i2(const std::uint8_t* codes, std::int64_t column, std::int64_t count, std::uint8_t* out) {
     std::uint32_t word = Tile16::kPadding;
@@ -70,6 +83,17 @@ class Packer {
       out[c] = kTile16B3.bytes[v];
     }
     return trits;
+  }
+
+  // Two's complement with its highest bit turned over is 8 more. Columns 0 to 3 go to the low halves of four bytes.
+  static bool pack_s4(const std::uint8_t* codes, std::int64_t column, std::int64_t count, std::uint8_t* out) {
+    std::memset(out, 0x88, 4);
+    if (codes == nullptr) return true;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const unsigned bits = codes[(column + i) / 2] >> (4 * ((column + i) % 2)) & 15U;
+      out[i % 4] = static_cast<std::uint8_t>(out[i % 4] ^ bits << (i / 4 * 4));
+    }
+    return true;
   }
 
   const CanonicalWeights& w_;
@@ -131,6 +155,18 @@ Error invalid_code_error(const CanonicalWeights& w) {
   return error(Code::internal, kWhere, "codes were refused that are all trits");
 }
 
+Status check_weight_scales(const CanonicalWeights& w) {
+  const std::int64_t count = make_ranges(w.n, w.k, w.granularity).total;
+  if (is_trits(w.format)) return check_scales(kWhere, "scales", w.scales, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    float scale = 0;
+    std::memcpy(&scale, w.scales + i, sizeof scale);  // of any alignment
+    if (!std::isfinite(scale))
+      return error_at(i, Code::invalid_scale, kWhere, "scales[{}] is {}; it must be finite", i, scale);
+  }
+  return {};
+}
+
 std::uint64_t checksum_of(const CanonicalWeights& w) {
   const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
   return checksum_rows({w.codes, w.n, row_bytes(w.format, w.k), w.stride_bytes},
@@ -155,8 +191,11 @@ void PackedScales::arrange(const CanonicalWeights& w, float* scales) const {
 
 Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format,
                                          DeviceKind device) {
-  if (format != Format::i2 && format != Format::b3)
-    return error(Code::unsupported, kWhere, "{} codes are not packed trits; quantize to i2 or b3", name(format));
+  if (!linear_takes(format))
+    return error(Code::unsupported, kWhere, "{} codes are not weights of linear, which are i2, b3, s8 and s4",
+                 name(format));
+  if (device == DeviceKind::cuda && !is_trits(format))
+    return error(Code::unsupported, kWhere, "{} weights are for CPUs; a GPU has i2 and b3", name(format));
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, granularity));
   const auto too_large = [&] {
     return error(Code::invalid_argument, kWhere, "{} x {} weights by {} need more than 2^63 bytes", n, k,

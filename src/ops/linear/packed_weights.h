@@ -26,7 +26,11 @@ struct PackedWeights::State {
   Tensor memory;  // empty when the memory is the caller's
 };
 
-// Rows of canonical codes, i2 or b3, with their scales, checked. Tiles keep the format.
+// What linear multiplies: trits, and weights of 8 and 4 bits, whose scales may have either sign or be 0.
+constexpr bool is_trits(Format format) { return format == Format::i2 || format == Format::b3; }
+constexpr bool linear_takes(Format format) { return is_trits(format) || format == Format::s8 || format == Format::s4; }
+
+// Rows of canonical codes with their scales, checked. Tiles keep the format.
 struct CanonicalWeights {
   const std::uint8_t* codes = nullptr;
   std::int64_t stride_bytes = 0;
@@ -48,13 +52,15 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const
 // The same from rows that a reader brings in pieces, so that they never lie in canonical order all at once.
 struct RowReader {
   std::int64_t row_block = 1;  // pieces begin and end at multiples of it
-  // Writes rows first .. first + count - 1 of canonical i2, dense, and their scales where weights.scales points. Called
-  // by several threads at once.
+  // Writes rows first .. first + count - 1 in the weights' format, dense, and their scales where weights.scales points.
+  // Called by several threads at once.
   std::function<Status(std::int64_t first, std::int64_t count, std::uint8_t* codes)> read;
 };
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& scales_and_shape, const RowReader& reader,
                                           const Threads& threads, std::span<std::byte> memory);
 
+// Finite, and above 0 where the format is one of trits.
+Status check_weight_scales(const CanonicalWeights& weights);
 // The error of the first code that is no trit; there must be one.
 Error invalid_code_error(const CanonicalWeights& weights);
 std::uint64_t checksum_of(const CanonicalWeights& weights);

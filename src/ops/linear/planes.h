@@ -1,7 +1,8 @@
 // How the 64 bytes of a line become codes: by planes of four neighbouring columns, a vector of bytes each.
 //
 // codes<i>() are the codes of plane i. scaled<i>() are the same times 2^shift(sum(i)), which costs less; few tokens
-// add these up in sum number sum(i), and shift the sum when it is emptied.
+// add these up in sum number sum(i), and shift the sum when it is emptied. Sums count steps of codes up to 2: kScale
+// and kCodeScale are how much larger scaled codes and codes may be. kZero is the code of a weight of 0.
 #pragma once
 
 #include "format/tile16_b3.h"
@@ -15,13 +16,66 @@ struct Sequence {};
 
 constexpr Tile16B3 kB3;  // a copy for each instruction set
 
+// Sums of products of small codes, narrow ones where the words have them so.
+template <class S>
+struct CodeSums {
+  using U = typename S::U;
+  using A = typename S::A;
+  static constexpr std::size_t kFlushSteps = S::kFlushSteps;
+  static A zero() { return S::zero_a(); }
+  // Codes by four columns of a line of activations: they are spread over a vector, unless the words take them from one
+  // that holds the line.
+  static constexpr bool kDotsLane = requires(A a, U u) { S::template dot_lane<0>(a, u, u); };
+  template <int kFour>
+  static U activations(const std::int8_t* line) {
+    if constexpr (kDotsLane)
+      return S::load_bytes(line);
+    else
+      return S::broadcast4(line + 4 * kFour);
+  }
+  template <int kFour>
+  static A dot(A sums, U codes, U with) {
+    if constexpr (kDotsLane)
+      return S::template dot_lane<kFour>(sums, codes, with);
+    else
+      return S::dot(sums, codes, with);
+  }
+  template <int kShift>
+  static void flush(A sums, std::int32_t* to) {
+    S::template flush<kShift>(sums, to);
+  }
+};
+
+// The same of codes that are any byte: in int32, wrapping around.
+template <class S>
+struct ByteSums {
+  using U = typename S::U;
+  using A = typename S::I;
+  static constexpr std::size_t kFlushSteps = std::size_t{1} << 40;  // no row has as many
+  static A zero() { return S::zero_i(); }
+  template <int kFour>
+  static U activations(const std::int8_t* line) {
+    return S::broadcast4(line + 4 * kFour);
+  }
+  template <int kFour>
+  static A dot(A sums, U codes, U with) {
+    return S::dot_bytes(sums, codes, with);
+  }
+  template <int kShift>
+  static void flush(A sums, std::int32_t* to) {
+    static_assert(kShift == 0);
+    S::store_i32(to, S::add(S::load_i32(to), sums));
+  }
+};
+
 // Four codes a byte: a shift and a mask, or the mask alone.
 template <class S>
 struct I2Planes {
   using U = typename S::U;
-  static constexpr int kPlanes = 4;
+  using Sums = CodeSums<S>;
+  static constexpr int kPlanes = 4, kZero = 1;
   static constexpr int kSums = S::kBytes == kLineBytes ? 4 : 2;
-  static constexpr int kPlanesOfSum = kPlanes / kSums, kScale = 4;
+  static constexpr int kPlanesOfSum = kPlanes / kSums, kScale = 4, kCodeScale = 1;
   using Columns = Sequence<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
   static constexpr int sum(int plane) { return plane % kSums; }
   static constexpr int shift(int sum) { return sum % 2 * 2; }
@@ -46,10 +100,11 @@ struct I2Planes {
 template <class S>
 struct B3Planes {
   using U = typename S::U;
+  using Sums = CodeSums<S>;
   static constexpr bool kScaled = S::kFlushSteps >= (1 << 16);
-  static constexpr int kPlanes = 5;
+  static constexpr int kPlanes = 5, kZero = 1;
   static constexpr int kSums = 4;
-  static constexpr int kPlanesOfSum = 2, kScale = kScaled ? 64 : 1;
+  static constexpr int kPlanesOfSum = 2, kScale = kScaled ? 64 : 1, kCodeScale = 1;
   using Columns = Sequence<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19>;
   static constexpr int sum(int plane) { return plane < 3 ? 3 - plane : 0; }
   static constexpr int shift(int sum) { return kScaled ? 2 * sum : 0; }
@@ -77,6 +132,53 @@ struct B3Planes {
   template <int kColumn>
   static typename S::F trits(Line v) {
     return S::template trit_floats<kColumn % 4 * 8>(codes<kColumn / 4>(v));
+  }
+};
+
+// Two codes a byte, 0 to 15.
+template <class S>
+struct S4Planes {
+  using U = typename S::U;
+  using Sums = CodeSums<S>;
+  static constexpr int kPlanes = 2, kZero = 8;
+  static constexpr int kSums = 2;
+  static constexpr int kPlanesOfSum = 1, kScale = 8, kCodeScale = 8;
+  static constexpr int sum(int plane) { return plane; }
+  static constexpr int shift(int) { return 0; }
+
+  using Line = U;
+  static Line line(U bytes) { return bytes; }
+  template <int kPlane>
+  static U codes(Line v) {
+    return S::template codes<4 * kPlane>(v, 15);
+  }
+  template <int kPlane>
+  static U scaled(Line v) {
+    return codes<kPlane>(v);
+  }
+};
+
+// A code a byte: there is nothing to decode. Words whose products want signed bytes turn them into these.
+template <class S>
+struct S8Planes {
+  using U = typename S::U;
+  using Sums = ByteSums<S>;
+  static constexpr int kPlanes = 1, kZero = 128 - S::kDotBytesLess;
+  static constexpr int kSums = 1;
+  static constexpr int kPlanesOfSum = 1, kScale = 1, kCodeScale = 1;
+  static constexpr bool kDecoded = true;
+  static constexpr int sum(int) { return 0; }
+  static constexpr int shift(int) { return 0; }
+
+  using Line = U;
+  static Line line(U bytes) { return bytes; }
+  template <int kPlane>
+  static U codes(Line v) {
+    return v;
+  }
+  template <int kPlane>
+  static U scaled(Line v) {
+    return v;
   }
 };
 

@@ -65,7 +65,7 @@ double dot(const Matrix& matrix, const Token& token, std::int64_t n) {
     double sum = 0;
     for (std::int64_t i = 0; i < w.tile.elems_of(g); ++i) {
       const std::int64_t k = g * w.tile.segment_elems + i;
-      sum += token.x[static_cast<std::size_t>(k)] * w.tile.trit(w.codes, n, k);
+      sum += token.x[static_cast<std::size_t>(k)] * w.tile.value(w.codes, n, k);
     }
     if (w.granularity.kind != Granularity::Kind::group) return sum;
     total += sum * static_cast<double>(w.scales[g * w.scale_stride + n]);

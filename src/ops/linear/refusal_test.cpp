@@ -106,7 +106,7 @@ TEST(LinearRefuses, ProblemsThatCannotBe) {
     change(p);
     return says(p);
   };
-  EXPECT_EQ(with([](Problem& p) { p.format = Format::s2; }), "s2 weights are not packed trits; linear takes i2 and b3");
+  EXPECT_EQ(with([](Problem& p) { p.format = Format::s2; }), "linear takes weights in i2, b3, s8 and s4, not in s2");
   EXPECT_EQ(with([](Problem& p) { p.k = -1; }), "k is -1; it must not be negative");
   EXPECT_EQ(with([](Problem& p) { p.m_max = (std::int64_t{1} << 30) + 1; }),
             "m_max is 1073741825, above 1073741824; give the tokens to several runs");

@@ -8,6 +8,7 @@
 #include "format/format.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
+#include "ops/linear/packed_weights.h"
 #include "ops/ranges.h"
 #include "plan/run_once.h"
 #include "tern/linear.h"
@@ -29,7 +30,7 @@ Input random_input(Random& random, Format format, bool exact, std::int64_t most_
   p = {.m_max = 1 + random.below(random.below(8) == 0 ? most_tokens : 9),
        .k = kSizes[random.below(14)],
        .format = format};
-  if (!exact) p.math = random.below(2) == 0 ? LinearMath::w2a8 : LinearMath::w2_float;
+  if (!exact && is_trits(format)) p.math = random.below(2) == 0 ? LinearMath::w2a8 : LinearMath::w2_float;
   p.x_dtype = p.math == LinearMath::w2_float || random.below(3) == 0 ? DType::f32 : DType::i8;
   const Granularity group = Granularity::group(1 + random.below(200));
   const Granularity whole = random.below(2) == 0 ? Granularity::tensor() : Granularity::row();
@@ -53,9 +54,13 @@ Input random_input(Random& random, Format format, bool exact, std::int64_t most_
   const std::int64_t bytes = row_bytes(format, p.k);
   in.codes.resize(static_cast<std::size_t>(m.n * bytes));
   std::vector<std::int8_t> row(static_cast<std::size_t>(p.k));
-  const bool ones = random.below(3) == 0;
+  const CodeRange range = is_trits(format) ? CodeRange{-1, 1} : code_range(format);
+  const std::int64_t same = random.below(6);  // all the largest, all the smallest, random
   for (std::int64_t n = 0; n < m.n; ++n) {
-    for (auto& trit : row) trit = ones ? std::int8_t{1} : static_cast<std::int8_t>(random.below(3) - 1);
+    for (auto& weight : row)
+      weight = static_cast<std::int8_t>(same == 0   ? range.max
+                                        : same == 1 ? range.min
+                                                    : range.min + random.below(range.max - range.min + 1));
     pack_row(format, row.data(), p.k, in.codes.data() + n * bytes);
   }
   return in;
@@ -66,7 +71,7 @@ Result<std::vector<std::uint32_t>> run(const Context& context, const std::string
   const Linear::Problem& p = in.problem;
   const Linear::Matrix& m = p.matrices[0];
   TERN_ASSIGN(weights,
-              PackedWeights::pack(context, {in.codes.data(), DType::u8, {m.n, row_bytes(p.format, p.k)}},
+              PackedWeights::pack(context, {in.codes.data(), code_dtype(p.format), {m.n, row_bytes(p.format, p.k)}},
                                   {in.w_scales.data(), DType::f32, {static_cast<std::int64_t>(in.w_scales.size())}},
                                   m.n, p.k, m.granularity, {}, p.format));
   Linear::Problem planned = p;
@@ -97,7 +102,8 @@ std::string difference(const Input& in, const std::vector<std::uint32_t>& got, c
   for (const float v : in.floats) top = std::fmax(top, std::fabs(v));
   if (in.problem.x_dtype == DType::i8) top = 128 / *std::ranges::min_element(in.x_scales);
   const float scale = *std::ranges::max_element(in.w_scales);
-  const float bound = 3e-5F * (static_cast<float>(in.problem.k) * top * scale + 4);
+  const float largest = is_trits(in.problem.format) ? 1.0F : -static_cast<float>(code_range(in.problem.format).min);
+  const float bound = 3e-5F * (static_cast<float>(in.problem.k) * top * scale * largest + 4);
   for (std::size_t i = 0; i < got.size(); ++i) {
     const auto a = __builtin_bit_cast(float, got[i]), b = __builtin_bit_cast(float, want[i]);
     if (got[i] == want[i] || (!exact && std::fabs(a - b) <= bound)) continue;

@@ -34,13 +34,16 @@ namespace {  // a copy for each instruction set
 inline std::int32_t take_off(std::int32_t sum, std::int32_t x_sum) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) - static_cast<std::uint32_t>(x_sum));
 }
+inline std::int32_t times(std::int32_t sum, std::int32_t by) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) * static_cast<std::uint32_t>(by));
+}
 }  // namespace
 
 // Results of some neighbouring rows with some tokens. Null pointers are absent steps; strides lie between tokens.
 struct EpilogueBlock {
   std::int64_t n = 0, tokens = 0;
   std::int64_t ld = 0;                   // of sums
-  const std::int32_t* x_sums = nullptr;  // taken off sums of int32: codes are one more than trits
+  const std::int32_t* x_sums = nullptr;  // taken off sums of int32: codes are more than weights
   std::int64_t x_sums_stride = 0;
   const float* s = nullptr;  // divides, unless it is 0
   const float* w_scales = nullptr;
@@ -59,6 +62,20 @@ struct PackedTiles {
   int streams = 1;
   std::int64_t count = 0;  // tiles of each stream
   std::int64_t tile_bytes = 0;
+};
+
+// The same with all their groups of columns, a scale each.
+struct GroupedTiles {
+  const std::uint8_t* w[kMaxStreams] = {};
+  const float* scales[kMaxStreams] = {};  // of the first group; those of the next lie scale_stride on
+  std::int64_t scale_stride[kMaxStreams] = {};
+  double* totals[kMaxStreams] = {};
+  int streams = 1;
+  std::int64_t count = 0;
+  std::int64_t tile_bytes = 0;
+  std::int64_t segments = 0, segment_lines = 0, last_lines = 0;
+  const std::int32_t* x_sums = nullptr;  // [tokens][segments], taken off each sum
+  std::int64_t ld = 0;                   // of totals
 };
 
 // Tokens beside each other, `stride` elements apart; staged as tiles, panels are.
@@ -83,13 +100,16 @@ struct ManyTokens {
   bool fresh = false;  // int32 sums are set, not added to; floats always are
 };
 
-// The loops over tiles of one format. Sums go to sums[token * ld + row]. Codes are 0, 1, 2.
+// The loops over tiles of one format. Sums go to sums[token * ld + row].
 struct TileLoops {
+  std::int32_t zero;  // what a code is more than its weight
   // sums += code * x over `lines` lines, or = where they are fresh. By tokens; one of them takes `streams` streams
   // best.
   int streams;
   void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
-  // The same for many tokens, with up to `max_tiles` tiles and best with `codes_bytes` of decoded codes. `begin`, where
+  // totals += float(sum - x_sum) * scale, group after group, for as few.
+  void (*grouped[kFewTokens + 1])(const GroupedTiles& tiles, Tokens<std::int8_t> x);
+  // The sums for many tokens, with up to `max_tiles` tiles and best with `codes_bytes` of decoded codes. `begin`, where
   // there is one, readies a thread for them and `end` ends that; then activations are staged as tiles.
   int max_tiles;
   std::int64_t codes_bytes;
@@ -97,7 +117,7 @@ struct TileLoops {
   void (*end)();
   void (*many)(const ManyTokens<std::int8_t, std::int32_t>& p);
 
-  // sums = trit * x, in f32 and in the order of the columns: at most kFloatColumns of them.
+  // sums = trit * x, in f32 and in the order of the columns: at most kFloatColumns of them. Of trits alone.
   void (*float_packed[kFewTokens + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles,
                                        std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld);
   void (*float_many)(const ManyTokens<float, float>& p);
@@ -107,7 +127,9 @@ struct SimdTable {
   activation_quantize::SimdTable tokens;
   std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
-  TileLoops i2, b3;  // b3 is empty where the list has no kernel for it
+  TileLoops i2, b3, s8, s4;  // b3 is empty where the list has no kernel for it
+  // totals += float(sum - less) * scale, product and sum rounded apart, of n rows
+  void (*add_scaled)(const std::int32_t* sums, std::int32_t less, const float* scales, std::int64_t n, double* totals);
   void (*epilogue[kOuts])(const std::int32_t* sums, const EpilogueBlock& block);
   void (*float_epilogue[kOuts])(const float* sums, const EpilogueBlock& block);
 };

@@ -2,6 +2,7 @@
 // stated bound of float64 where it does not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <optional>
@@ -43,6 +44,10 @@ class LinearOf : public ::testing::TestWithParam<Format> {
 #endif
     return kernels;
   }
+  static std::vector<LinearMath> maths() {
+    if (!is_trits(GetParam())) return {LinearMath::w2a8};
+    return {LinearMath::w2a8, LinearMath::w2_float};
+  }
   static std::vector<NamedKernel> listed_kernels() { return test::runnable_kernels("linear", GetParam()); }
   static LinearCase make_case(Problem p, Random& random, X x = X::random, W w = W::random) {
     p.format = GetParam();
@@ -50,7 +55,8 @@ class LinearOf : public ::testing::TestWithParam<Format> {
   }
 };
 constexpr auto kFormatName = [](const auto& param) { return std::string(name(param.param)); };
-INSTANTIATE_TEST_SUITE_P(Formats, LinearOf, ::testing::Values(Format::i2, Format::b3), kFormatName);
+INSTANTIATE_TEST_SUITE_P(Formats, LinearOf, ::testing::Values(Format::i2, Format::b3, Format::s8, Format::s4),
+                         kFormatName);
 
 TEST_P(LinearOf, EveryDimension) {
   Random random(1);
@@ -73,9 +79,11 @@ TEST_P(LinearOf, EveryDimension) {
 TEST_P(LinearOf, EveryEpilogue) {
   Random random(2);
   const auto kernels = all_kernels();
+  // All formats share the epilogues: i2 has every number of tokens and rows, the others some.
+  const bool every = GetParam() == Format::i2;
   for (const Linear::Matrix& epilogue : test::all_epilogues())
-    for (const std::int64_t m : {1, 2, 3, 4, 5, 7})
-      for (const std::int64_t n : {1, 3, 17, 64, 70})
+    for (const std::int64_t m : every ? std::vector<std::int64_t>{1, 2, 3, 4, 5, 7} : std::vector<std::int64_t>{2, 5})
+      for (const std::int64_t n : every ? std::vector<std::int64_t>{1, 3, 17, 64, 70} : std::vector<std::int64_t>{70})
         for (const DType x : {DType::i8, DType::f32, DType::f16, DType::bf16}) {
           Problem p{.m_max = m, .k = 70, .x_dtype = x};
           p.matrices = {epilogue};
@@ -123,18 +131,26 @@ TEST_P(LinearOf, ExtremeActivationsAndWeights) {
 TEST_P(LinearOf, LongRows) {
   Random random(4);
   const auto kernels = listed_kernels();
+  const std::int64_t most = linear::max_summed(GetParam());
   for (const X x : {X::top, X::bottom})
     for (const std::int64_t m : {1, 5}) {
-      Problem p{.m_max = m, .k = 131'072};
+      Problem p{.m_max = m, .k = std::min<std::int64_t>(131'072, most)};
       p.matrices = {{.n = 3, .y_dtype = DType::i32}};
       expect_same(make_case(p, random, x, W::plus), kernels);
     }
   // The longest row there is: its sum just fits.
-  Problem p{.m_max = 1, .k = linear::kMaxK};
+  Problem p{.m_max = 1, .k = most, .format = GetParam()};
   p.matrices = {{.n = 1, .y_dtype = DType::i32}};
   expect_same(make_case(p, random, X::bottom, W::plus), kernels);
   p.matrices[0].granularity = Granularity::row();
   expect_same(make_case(p, random, X::bottom, W::minus), kernels);
+  if (most == linear::kMaxK) return;
+  p.k = most + 1;
+  EXPECT_NE(OpTraits<Linear>::facts(p)->refused.find("an int32 sum might not fit"), std::string::npos);
+  // Groups have sums of their own.
+  p.matrices[0] = {.n = 1, .granularity = Granularity::group(most), .bias = true};
+  const LinearCase c = make_case(p, random, X::bottom, W::minus);
+  for (const NamedKernel& kernel : kernels) expect_within_bound(c, truth_of(c), kernel, run_linear(kernel.entry, c));
 }
 
 TEST_P(LinearOf, RealShapesAndThreads) {
@@ -142,7 +158,8 @@ TEST_P(LinearOf, RealShapesAndThreads) {
   const auto kernels = listed_kernels();
   const struct {
     std::int64_t m, n, k;
-  } shapes[] = {{1, 2560, 2560}, {2, 640, 2560}, {9, 129, 6912}, {100, 67, 2560}, {201, 70, 300}, {1, 10007, 65}};
+  } shapes[] = {{1, 2560, 2560}, {2, 640, 2560}, {9, 129, 6912},  {100, 67, 2560},
+                {201, 70, 300},  {1, 10007, 65}, {13, 2560, 2560}};
   for (const auto& s : shapes) {
     Problem p{.m_max = s.m, .k = s.k};
     p.matrices = {{.n = s.n, .granularity = Granularity::row(), .bias = true}};
@@ -172,7 +189,7 @@ TEST_P(LinearOf, RandomProblems) {
   Random random(7);
   const auto epilogues = test::all_epilogues();
   const auto kernels = all_kernels();
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < (is_trits(GetParam()) ? 400 : 150); ++i) {
     Problem p{.m_max = 1 + random.below(40), .k = random.below(700)};
     const DType types[] = {DType::i8, DType::f32, DType::f16, DType::bf16};
     p.x_dtype = types[random.below(4)];
@@ -239,7 +256,7 @@ TEST_P(LinearOf, ResidualMayBeTheOutput) {
 TEST_P(LinearOf, FloatWithinTheBound) {
   Random random(10);
   const auto kernels = all_kernels();
-  for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float})
+  for (const LinearMath math : maths())
     for (const std::int64_t m : {1, 2, 3, 4, 8, 33})
       for (const std::int64_t k : {1, 17, 64, 300, 1000})
         for (const Granularity& g : {Granularity::group(1), Granularity::group(7), Granularity::group(64),
@@ -269,6 +286,7 @@ TEST_P(LinearOf, FloatWithinTheBound) {
 // Numbers of one sign that all round the same way: a plain chain of sums loses them.
 TEST_P(LinearOf, FloatLongRowsOfOneSign) {
   Random random(11);
+  if (!is_trits(GetParam())) GTEST_SKIP() << "weights of more bits meet int8 alone";
   for (const std::int64_t m : {1, 4}) {
     Problem p{.m_max = m, .k = 131'072, .x_dtype = DType::f32, .math = LinearMath::w2_float};
     p.matrices = {{.n = 5, .granularity = Granularity::row()}, {.n = 3, .granularity = Granularity::group(48)}};
@@ -285,7 +303,7 @@ TEST_P(LinearOf, FloatLongRowsOfOneSign) {
 
 TEST_P(LinearOf, FloatTheSameBitsForEveryThreadCountAndEveryM) {
   Random random(12);
-  for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float}) {
+  for (const LinearMath math : maths()) {
     Problem p{.m_max = 10, .k = 2500, .x_dtype = DType::f32, .math = math};
     p.matrices = {{.n = 150, .granularity = Granularity::group(96)}, {.n = 70, .granularity = Granularity::group(50)}};
     const LinearCase c = make_case(p, random);
@@ -300,7 +318,7 @@ TEST_P(LinearOf, FloatTheSameBitsForEveryThreadCountAndEveryM) {
 
 TEST_P(LinearOf, RefusesNonFiniteActivations) {
   Random random(13);
-  for (const LinearMath math : {LinearMath::w2a8, LinearMath::w2_float})
+  for (const LinearMath math : maths())
     for (const DType x : {DType::f32, DType::f16, DType::bf16}) {
       Problem p{.m_max = 5, .k = 70, .x_dtype = x, .math = math};
       p.matrices = {{.n = 9, .granularity = Granularity::row()}};
