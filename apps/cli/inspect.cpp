@@ -29,6 +29,7 @@ struct InspectArguments {
 };
 
 std::string format_of(const ModelTensor& tensor) {
+  if (tensor.codes && tensor.scales_index) return std::string(name(*tensor.codes));
   if (!tensor.ternary) return std::string(name(tensor.type));
   if (tensor.layout) return std::string(name(tensor.layout->layout));
   return fmt::format("{} (?)", name(tensor.type));
@@ -38,6 +39,11 @@ Json tensor_json(const ModelTensor& t, const std::optional<TensorReport>& report
   Json entry = {
       {"name", t.name}, {"hf_name", t.hf_name}, {"shape", t.shape}, {"type", name(t.type)}, {"bytes", t.bytes}};
   if (report && report->checksum) entry["checksum"] = fmt::format("{:016x}", *report->checksum);
+  if (t.codes) {
+    entry["format"] = name(*t.codes);
+    entry["granularity"] = name(t.granularity);
+    if (report) entry["scales"] = {{"smallest", report->smallest_scale}, {"largest", report->largest_scale}};
+  }
   if (!t.ternary) return entry;
   entry["format"] = t.layout ? Json(name(t.layout->layout)) : Json(nullptr);
   entry["granularity"] = name(t.granularity);
@@ -91,15 +97,13 @@ void print_tensor(const ModelTensor& t, const std::optional<TensorReport>& repor
   facts.add({"type", std::string(name(t.type))});
   facts.add({"shape", shape_text(t.shape)});
   facts.add({"bytes", human_bytes(t.bytes)});
-  if (t.ternary) {
-    facts.add({"format", format_of(t)});
+  if (t.ternary || t.codes) {
+    facts.add({"format", t.codes ? std::string(name(*t.codes)) : format_of(t)});
     facts.add({"scales by", name(t.granularity)});
     if (!t.unreadable.empty()) facts.add({"cannot be read", t.unreadable});
   }
-  if (report && t.ternary) {
-    facts.add({"-1 / 0 / +1", shares(*report) + " %"});
-    facts.add({"scale", scales_text(*report)});
-  }
+  if (report && t.ternary) facts.add({"-1 / 0 / +1", shares(*report) + " %"});
+  if (report && (t.ternary || t.codes)) facts.add({"scale", scales_text(*report)});
   if (report && report->checksum) facts.add({"checksum", fmt::format("{:016x}", *report->checksum)});
   fmt::print("{}", facts.str());
 }
@@ -124,7 +128,7 @@ void print_all(const InspectArguments& arguments, const Model& model, const Repo
     const std::vector<std::string> key = {label, format_of(t), shape_text(t.shape)};
     std::vector<std::string> cells = key;
     cells.push_back(read ? shares(*reports[i]) : "");
-    cells.push_back(read ? scales_text(*reports[i]) : "");
+    cells.push_back(read || (t.codes && reports[i]) ? scales_text(*reports[i]) : "");
     const auto [at, fresh] = known.emplace(arguments.all ? std::vector{std::to_string(i)} : key, lines.size());
     if (fresh) lines.push_back({cells});
     ++lines[at->second].count;
@@ -165,7 +169,7 @@ Result<int> run(const InspectArguments& arguments) {
   Reports reports(model->tensors().size());
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ModelTensor& t = model->tensors()[i];
-    const bool readable = t.ternary ? t.layout || t.type == StoredType::i2_s : t.checksum.has_value();
+    const bool readable = t.ternary ? t.layout || t.type == StoredType::i2_s : t.codes || t.checksum;
     if (arguments.quick || !readable || (one && *one != i)) continue;
     Result<TensorReport> report = inspect_tensor(*context, *model, i);
     if (!report.ok()) return report.error();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -73,7 +74,8 @@ void add_write_arguments(CLI::App& command, WriteArguments& arguments) {
   command.add_option("--container", arguments.container, "gguf or safetensors; otherwise by the output's name")
       ->type_name("NAME");
   command.add_option("--drop", arguments.drop, "Leave out tensors with this in their name")->type_name("REGEX");
-  command.add_option("--keep-embeddings", arguments.embeddings, "Embeddings and head as f16 or bf16; else as is")
+  command
+      .add_option("--keep-embeddings", arguments.embeddings, "Embeddings and head as f16, bf16, q8_0, q4_0; else as is")
       ->type_name("DTYPE");
   command.add_option("--architecture", arguments.architecture, "general.architecture of GGUF; else by config.json")
       ->type_name("NAME");
@@ -93,9 +95,11 @@ Result<WriteOptions> parse(const WriteArguments& arguments, const std::string& f
     options.layout = *layout;
   }
   if (!arguments.embeddings.empty()) {
-    if (arguments.embeddings != "f16" && arguments.embeddings != "bf16")
-      return bad("--keep-embeddings", fmt::format("'{}' is not f16 or bf16", arguments.embeddings));
-    options.embeddings = arguments.embeddings == "f16" ? DType::f16 : DType::bf16;
+    constexpr std::array kTypes = {StoredType::f16, StoredType::bf16, StoredType::q8_0, StoredType::q4_0};
+    const Result<StoredType> type = parse_stored_type(arguments.embeddings);
+    if (!type.ok() || std::find(kTypes.begin(), kTypes.end(), *type) == kTypes.end())
+      return bad("--keep-embeddings", fmt::format("'{}' is not f16, bf16, q8_0 or q4_0", arguments.embeddings));
+    options.embeddings = *type;
   }
   options.drop = arguments.drop;
   options.architecture = arguments.architecture;

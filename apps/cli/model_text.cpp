@@ -58,6 +58,11 @@ std::vector<std::string> losses(const Written& w) {
   if (cast > 0)
     out.push_back(fmt::format("values of {} were rounded to another type, by at most {:.2g} of their value",
                               counted(static_cast<long long>(cast), "tensor"), largest_cast));
+  for (std::size_t i = 0; i < w.plan.tensors.size(); ++i)
+    if (const TensorPlan& plan = w.plan.tensors[i]; plan.action == Action::cast && plan.codes)
+      out.push_back(fmt::format("'{}' has codes of {} bits, SQNR {}", escaped(plan.name, 60),
+                                *plan.codes == Format::s8 ? 8 : 4,
+                                w.report.tensors[i].cast_sqnr_db ? decibels(*w.report.tensors[i].cast_sqnr_db) : "-"));
   if (overflowed > 0)
     out.push_back(fmt::format("{} became infinite in f16; --keep-embeddings bf16 keeps them finite",
                               counted(overflowed, "value")));
@@ -238,6 +243,7 @@ Json summary_json(const Written& w) {
       entry["scales_rounded"] = t.scale_loss.changed;
     }
     if (plan.action == Action::cast) {
+      if (plan.codes) entry["sqnr_db"] = t.cast_sqnr_db ? Json(*t.cast_sqnr_db) : Json(nullptr);
       entry["largest_change"] = t.largest_change;
       entry["overflowed"] = t.overflowed;
       entry["underflowed"] = t.underflowed;

@@ -1,4 +1,5 @@
-// Matrix products with ternary weights: quantized activations, packed weights, the op with its plan, and BitLinear.
+// Matrix products with ternary weights, or weights of 8 and 4 bits: quantized activations, packed weights, the op with
+// its plan, and BitLinear.
 #pragma once
 
 #include <array>
@@ -37,7 +38,7 @@ struct TERN_API ActivationQuantize {
   };
 };
 
-// Ternary weights [n, k] in the order in which kernels read them, with their scales. Made once, shared by copies of
+// Weights [n, k] in the order in which kernels read them, with their scales. Made once, shared by copies of
 // this handle and by plans; what it was made from may be dropped.
 class PackedWeights {
  public:
@@ -51,9 +52,11 @@ class PackedWeights {
 
   // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)]. A CPU keeps b3 as it is, a fifth less
   // memory; a GPU reads two bits a weight either way. Scales as ternary_quantize writes them. A code that is no trit is
-  // an invalid_quantized_value with its index. Memory is the context's, or the caller's on the same device (64-byte
-  // aligned, 256 on a GPU, which must outlive every copy of the handle). On a GPU codes and scales may lie on the host,
-  // from where they go in pieces, or on the GPU; the call waits until the weights are there.
+  // an invalid_quantized_value with its index. On a CPU codes may be s8, i8 [n, k], or s4, u8 [n, ceil(k/2)], as
+  // affine_quantize writes them, symmetric: there is no zero point, and scales may be negative or 0. Memory is the
+  // context's, or the caller's on the same device (64-byte aligned, 256 on a GPU, which must outlive every copy of the
+  // handle). On a GPU codes and scales may lie on the host, from where they go in pieces, or on the GPU; the call waits
+  // until the weights are there.
   static TERN_API Result<PackedWeights> pack(const Context&, const QuantizedTensor&, std::span<std::byte> memory = {});
   static TERN_API Result<PackedWeights> pack(const Context&, const ConstTensorView& codes,
                                              const ConstTensorView& scales, std::int64_t n, std::int64_t k,
@@ -87,8 +90,8 @@ enum class Activation : std::uint8_t { none, squared_relu };
 
 // How activations meet the weights.
 enum class LinearMath : std::uint8_t {
-  w2a8,      // int8 activations, exact int32 sums; float activations become token_i8 on the way
-  w2_float,  // activations stay float, f32 math
+  w2a8,      // int8 activations, exact int32 sums, whatever the bits of the weights; floats become token_i8 on the way
+  w2_float,  // activations stay float, f32 math; for trits
 };
 
 // y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]) for one or several matrices w that share x.
@@ -110,7 +113,7 @@ struct TERN_API Linear {
     DType x_dtype = DType::i8;  // i8, f32, f16, bf16
     LinearMath math = LinearMath::w2a8;
     NonFinite non_finite = NonFinite::reject;  // of float activations
-    Format format = Format::i2;                // of the weights: i2 or b3
+    Format format = Format::i2;                // of the weights: i2, b3, s8 or s4
     std::vector<Matrix> matrices = {};
   };
   struct Output {

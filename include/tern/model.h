@@ -52,9 +52,13 @@ struct ModelTensor {
   bool ternary = false;
   std::optional<LayoutSpec> layout = {};  // none: `unreadable` says what to give
   std::string unreadable = {};
+  WeightScale weight_scale = WeightScale::multiplies;
+  // Of weights of 8 and 4 bits alone, s8 or s4: Q8_0 and Q4_0 of GGUF, and what Tern writes to safetensors. They are no
+  // ternary weights.
+  std::optional<Format> codes = {};
+  // Of both:
   std::optional<std::size_t> scales_index = {};  // of Checkpoint::tensors(), where scales lie apart
   StoredType scale_type = StoredType::f32;       // then
-  WeightScale weight_scale = WeightScale::multiplies;
   Granularity granularity = {};
 
   [[nodiscard]] std::int64_t n() const { return shape.size() == 2 ? shape[0] : 0; }
@@ -84,14 +88,14 @@ class Model {
 TERN_API std::string gguf_name(std::string_view hf_name);
 TERN_API std::string hf_name(std::string_view gguf_name);
 
-// Ternary weights of a model as kernels read them, by their name in either container.
+// Ternary weights, or weights of 8 or 4 bits, of a model as kernels read them, by their name in either container.
 TERN_API Result<PackedWeights> load_weights(const Context&, const Model&, std::string_view tensor);
 
 // What becomes of a tensor.
 enum class Action : std::uint8_t {
   quantize,  // floats become trits and scales
   repack,    // trits stay the same, in other bytes
-  cast,      // floats of another type
+  cast,      // floats of another type, or of 8 or 4 bits
   copy,      // byte for byte
   drop,      // left out
 };
@@ -110,10 +114,12 @@ struct WriteOptions {
   NonFinite non_finite = NonFinite::reject;
 
   // ECMAScript expressions that are searched for in names, as the file has them and as Hugging Face has them.
-  std::string include = {};              // quantize these matrices alone
-  std::string exclude = {};              // leave these as they are
-  std::string drop = {};                 // leave these out
-  std::optional<DType> embeddings = {};  // f16 or bf16 for embeddings and the head; none: as they are
+  std::string include = {};  // quantize these matrices alone
+  std::string exclude = {};  // leave these as they are
+  std::string drop = {};     // leave these out
+  // f16, bf16, q8_0 or q4_0 for embeddings and the head; none: as they are. The last two are codes of 8 and 4 bits with
+  // a scale for 32 columns: ggml's blocks in GGUF, s8 and s4 with scales beside them in safetensors.
+  std::optional<StoredType> embeddings = {};
 
   Lossy lossy = Lossy::refuse;    // scales that the layout cannot hold. Those of quantize = true may be rounded to f16
   std::string architecture = {};  // general.architecture of GGUF; empty: by config.json
@@ -134,6 +140,8 @@ struct TensorPlan {
   std::size_t out_bytes = 0;  // with scales
   int gguf_id = -1;           // that is to stand in a GGUF file; -1: that of the type
   LayoutSpec layout = {};     // of quantize and repack
+  // Of a cast to 8 or 4 bits, and of a copy of such weights whose scales lie apart
+  std::optional<Format> codes = {};
   Granularity granularity = {};
   StoredType scale_type = StoredType::f32;  // where scales lie apart
   std::string scale_name = {};              // empty: they lie in the weights' bytes
@@ -172,6 +180,7 @@ struct TensorReport {
   double largest_change = 0;                    // of a cast: the largest relative change of a value
   std::int64_t overflowed = 0;                  // of a cast: values that became infinite
   std::int64_t underflowed = 0;                 // of a cast: values that changed below the type's normal range
+  std::optional<double> cast_sqnr_db = {};      // of a cast to 8 or 4 bits
   std::vector<std::uint64_t> histogram = {};    // of w / scale from -4 to 4, when it was asked for
 };
 

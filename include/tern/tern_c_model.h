@@ -73,6 +73,7 @@ typedef struct tern_model_tensor {
   const char* scale_type;   // then
   tern_weight_scale weight_scale;
   tern_granularity granularity;
+  const char* codes;  // "s8" or "s4": weights of 8 or 4 bits, with scales by granularity; "": they are not
 } tern_model_tensor;
 
 typedef struct tern_model tern_model;
@@ -115,6 +116,8 @@ typedef struct tern_tensor_report {
   int64_t underflowed;        // of a cast: values that changed below the type's normal range
   const uint64_t* histogram;  // of w / scale from -4 to 4, when it was asked for
   size_t histogram_count;
+  int32_t has_cast_sqnr;  // 1: of a cast to 8 or 4 bits
+  double cast_sqnr_db;
 } tern_tensor_report;
 
 typedef struct tern_model_report_info {
@@ -152,11 +155,11 @@ typedef struct tern_write_options {
   const tern_granularity* granularity;  // NULL: that of the layout, or tensor
   int32_t match_bitnet;                 // 1: as BitNet's own converter computes
   int32_t lossy;                        // 1: scales that the layout cannot hold are rounded
-  const char* include;  // ECMAScript expressions that are searched for in names: quantize these matrices alone,
-  const char* exclude;  // leave these as they are,
-  const char* drop;     // leave these out; each may be NULL
-  const tern_dtype* embeddings;  // f16 or bf16 for embeddings and the head; NULL: as they are
-  const char* architecture;      // general.architecture of GGUF; NULL: by config.json
+  const char* include;       // ECMAScript expressions that are searched for in names: quantize these matrices alone,
+  const char* exclude;       // leave these as they are,
+  const char* drop;          // leave these out; each may be NULL
+  const char* embeddings;    // "f16", "bf16", "q8_0" or "q4_0" for embeddings and the head; NULL: as they are
+  const char* architecture;  // general.architecture of GGUF; NULL: by config.json
   const tern_preference* preference;
   int32_t histograms;  // 1: of weights
 } tern_write_options;
@@ -183,6 +186,7 @@ typedef struct tern_tensor_plan {
   tern_granularity granularity;
   const char* scale_type;  // where scales lie apart
   const char* scale_name;  // "": they lie in the weights' bytes
+  const char* codes;       // "s8" or "s4": written with 8 or 4 bits; "": it is not
 } tern_tensor_plan;
 
 typedef struct tern_model_plan_info {

@@ -25,7 +25,8 @@ tern_model_tensor face_of(const ModelTensor& tensor) {
           .scales_index = place_or_none(tensor.scales_index),
           .scale_type = name(tensor.scale_type).data(),
           .weight_scale = static_cast<tern_weight_scale>(tensor.weight_scale),
-          .granularity = from_granularity(tensor.granularity)};
+          .granularity = from_granularity(tensor.granularity),
+          .codes = tensor.codes ? name(*tensor.codes).data() : ""};
 }
 
 Result<ReadOptions> to_options(const char* where, const tern_read_options* options) {

@@ -68,8 +68,7 @@ class CModel : public testing::Test {
 TEST_F(CModel, QuantizesAsCppDoes) {
   const ModelHandle model = open("model");
   tern_write_options options = TERN_WRITE_OPTIONS_INIT;
-  const tern_dtype f16 = TERN_DTYPE_F16;
-  options.embeddings = &f16;
+  options.embeddings = "f16";
   options.exclude = "k_proj";
   options.histograms = 1;
   const PlanHandle made = plan(model, "c.gguf", &options);
@@ -81,8 +80,8 @@ TEST_F(CModel, QuantizesAsCppDoes) {
 
   const auto cpp_model = Model::open(path("model"));
   ASSERT_TRUE(cpp_model.ok());
-  const auto cpp_plan =
-      plan_model(*cpp_model, path("cpp.gguf"), {.exclude = "k_proj", .embeddings = DType::f16, .histograms = true});
+  const auto cpp_plan = plan_model(*cpp_model, path("cpp.gguf"),
+                                   {.exclude = "k_proj", .embeddings = StoredType::f16, .histograms = true});
   ASSERT_TRUE(cpp_plan.ok());
   const auto cpp_report = write_model(*Context::open(DeviceId{}), *cpp_model, *cpp_plan, path("cpp.gguf"));
   ASSERT_TRUE(cpp_report.ok());
@@ -270,9 +269,8 @@ TEST_F(CModel, StopsAndRefuses) {
   options.container = static_cast<tern_container>(2);
   EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "options->container is 2");
   options.container = TERN_CONTAINER_DEFAULT;
-  const tern_dtype i8 = TERN_DTYPE_I8;
-  options.embeddings = &i8;
-  EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "embeddings become f16 or bf16, not i8");
+  options.embeddings = "i8";
+  EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "embeddings become F16, BF16, Q8_0 or Q4_0, not I8");
   options.embeddings = nullptr;
   options.struct_size = 16;
   EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "struct_size is 16");

@@ -51,7 +51,8 @@ tern_tensor_plan face_of(const TensorPlan& plan) {
           .layout = from_spec(plan.layout),
           .granularity = from_granularity(plan.granularity),
           .scale_type = name(plan.scale_type).data(),
-          .scale_name = plan.scale_name.c_str()};
+          .scale_name = plan.scale_name.c_str(),
+          .codes = plan.codes ? name(*plan.codes).data() : ""};
 }
 
 tern_tensor_report face_of(const TensorReport& report, const tern_quality* quality) {
@@ -67,7 +68,9 @@ tern_tensor_report face_of(const TensorReport& report, const tern_quality* quali
           .overflowed = report.overflowed,
           .underflowed = report.underflowed,
           .histogram = report.histogram.empty() ? nullptr : report.histogram.data(),
-          .histogram_count = report.histogram.size()};
+          .histogram_count = report.histogram.size(),
+          .has_cast_sqnr = report.cast_sqnr_db ? 1 : 0,
+          .cast_sqnr_db = report.cast_sqnr_db.value_or(0)};
 }
 
 tern_tensor_difference face_of(const TensorDifference& difference) {
@@ -99,7 +102,7 @@ Result<WriteOptions> to_options(const char* where, const tern_write_options* opt
     cpp.granularity = granularity;
   }
   if (given.embeddings != nullptr) {
-    TERN_ASSIGN(embeddings, to_enum(where, "*options->embeddings", *given.embeddings, kLastDType));
+    TERN_ASSIGN(embeddings, parse_stored_type(given.embeddings));
     cpp.embeddings = embeddings;
   }
   TERN_ASSIGN(tiles, to_tiles(given.kernel_config));

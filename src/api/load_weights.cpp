@@ -1,15 +1,59 @@
 // Layers straight from checkpoints.
+#include <vector>
+
+#include "api/packed_place.h"
 #include "base/errors.h"
+#include "ops/ranges.h"
+#include "plan/context_state.h"
+#include "runtime/coded_weights.h"
+#include "runtime/read_weights.h"
 #include "tern/linear.h"
 #include "tern/model.h"
 
 namespace tern {
+namespace {
+
+// Weights of 8 or 4 bits, in pieces: they never lie in canonical order all at once.
+Result<PackedWeights> load_coded(const Context& context, const Model& model, const ModelTensor& tensor) {
+  TERN_RETURN_IF_ERROR(check_bytes(model.checkpoint(), tensor));
+  TERN_ASSIGN(coded, CodedWeights::of(model.checkpoint(), tensor));
+  TERN_ASSIGN(bytes, PackedWeights::packed_bytes(context, coded.n, coded.k, coded.granularity, coded.format));
+  const Ranges ranges = make_ranges(coded.n, coded.k, coded.granularity);
+  std::vector<float> scales(static_cast<std::size_t>(ranges.total));
+  CanonicalWeights weights{.codes = nullptr,
+                           .stride_bytes = 0,
+                           .scales = scales.data(),
+                           .n = coded.n,
+                           .k = coded.k,
+                           .granularity = coded.granularity,
+                           .format = coded.format};
+  if (ranges.per_row == 0 && ranges.total > 0) {
+    scales[0] = coded.scale_at(0, 0);
+    TERN_RETURN_IF_ERROR(check_weight_scales(weights));
+  }
+  TERN_ASSIGN(place, PackedPlace::make(context, bytes, {}));
+  const RowReader reader{1, [&](std::int64_t first, std::int64_t count, std::uint8_t* codes) {
+                           return coded.read_rows(first, count, codes, scales.data() + first * ranges.per_row);
+                         }};
+  TERN_ASSIGN(state, pack_weights(weights, reader, context.state().threads, place.memory));
+  state.memory = std::move(place.own);
+  return PackedWeights(std::make_shared<const PackedWeights::State>(std::move(state)));
+}
+
+}  // namespace
 
 Result<PackedWeights> load_weights(const Context& context, const Model& model, std::string_view tensor) {
   const auto index = model.find(tensor);
   if (!index)
     return error(Code::invalid_argument, "load_weights", "there is no tensor '{}' in '{}'", escaped(tensor, 100),
                  model.checkpoint().path());
+  if (const ModelTensor& coded = model.tensors()[*index]; coded.codes) {
+    auto weights = load_coded(context, model, coded);
+    if (weights.ok()) return weights;
+    Error why = std::move(weights).error();
+    why.message = fmt::format("'{}': {}", escaped(coded.name), why.message);
+    return why;
+  }
   TERN_ASSIGN(weights, model.read(context, *index));
   return PackedWeights::pack(context, weights);
 }

@@ -1,5 +1,6 @@
 // PackedWeights as a user calls it: what it needs, what it refuses, and how long it lives.
 #include <cmath>
+#include <limits>
 
 #include "ops/linear/packed_weights.h"
 #include "tests/support/linear_weights.h"
@@ -196,6 +197,29 @@ TEST(PackedWeights, FiveTritsAByteTakeAFifthLess) {
     for (std::int64_t k = 0; k < 203; ++k)
       ASSERT_EQ(packed->state()->tile.value(packed->state()->codes, n, k),
                 w.trits[static_cast<std::size_t>(n * 203 + k)]);
+}
+
+TEST(PackedWeights, OfEightAndFourBitsKeepTheirWeights) {
+  for (const Format format : {Format::s8, Format::s4})
+    for (const Granularity& granularity : {Granularity::tensor(), Granularity::row(), Granularity::group(32)}) {
+      Weights w = make_weights(37, 203, granularity, format);  // its trits, and every code the format has
+      const CodeRange range = code_range(format);
+      for (std::size_t i = 0; i < w.trits.size(); ++i)
+        w.trits[i] = static_cast<std::int8_t>(range.min + static_cast<int>(i) % (range.max - range.min + 1));
+      for (std::int64_t n = 0; n < 37; ++n)
+        pack_row(format, w.trits.data() + n * 203, 203, w.codes.data() + n * row_bytes(format, 203));
+      w.scales.back() = -0.5F;  // as in files of q4_0
+      const auto packed = w.pack();
+      ASSERT_TRUE(packed.ok()) << message(packed);
+      EXPECT_EQ(packed->format(), format);
+      EXPECT_EQ(packed->bytes(), *PackedWeights::packed_bytes(37, 203, granularity, format));
+      for (std::int64_t n = 0; n < 37; ++n)
+        for (std::int64_t k = 0; k < 203; ++k)
+          ASSERT_EQ(packed->state()->tile.value(packed->state()->codes, n, k),
+                    w.trits[static_cast<std::size_t>(n * 203 + k)]);
+      w.scales.back() = std::numeric_limits<float>::infinity();
+      EXPECT_NE(message(w.pack()).find("is inf; it must be finite"), std::string::npos) << message(w.pack());
+    }
 }
 
 TEST(PackedWeights, AByteThatNoFiveTritsGiveIsRefusedWithItsPlace) {

@@ -11,6 +11,7 @@
 #include "ops/elements.h"
 #include "ops/ranges.h"
 #include "plan/context_state.h"
+#include "runtime/coded_weights.h"
 #include "runtime/read_weights.h"
 #include "tern/model.h"
 
@@ -110,11 +111,13 @@ Finding compare_trits(const Threads& threads, const Weights& a, const Weights& b
   });
 }
 
-// Floats of a tensor from an element on.
+// Values of a tensor from an element on: floats, or those that codes of 8 or 4 bits stand for.
 struct Floats {
   const std::uint8_t* data;
   DType dtype;
+  std::optional<CodedWeights> coded = {};
   void values(std::int64_t first, std::int64_t n, double* out) const {
+    if (coded) return coded->values(first, n, out);
     for (std::int64_t i = 0; i < n; ++i) out[i] = read_element(data, dtype, first + i);
   }
 };
@@ -137,7 +140,7 @@ Finding compare_with_floats(const Threads& threads, const Weights& a, const Floa
 Finding compare_floats(const Threads& threads, const Floats& a, const Floats& b, std::int64_t elements) {
   return by_pieces(threads, elements, 64 * kBlock, [&](std::int64_t begin, std::int64_t end, Finding& found) {
     const auto size = static_cast<std::int64_t>(size_of(a.dtype));
-    if (a.dtype == b.dtype &&
+    if (!a.coded && !b.coded && a.dtype == b.dtype &&
         std::memcmp(a.data + begin * size, b.data + begin * size, static_cast<std::size_t>((end - begin) * size)) == 0)
       return;
     double va[kBlock], vb[kBlock];
@@ -154,6 +157,8 @@ bool is_float(const ModelTensor& tensor) {
   const auto dtype = info(tensor.type).dtype;
   return !tensor.ternary && (dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16);
 }
+
+bool has_values(const ModelTensor& tensor) { return is_float(tensor) || tensor.codes; }
 
 std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) {
   while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
@@ -207,8 +212,10 @@ class Comparison {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
     TERN_RETURN_IF_ERROR(check_bytes(a_.checkpoint(), a));
     TERN_RETURN_IF_ERROR(check_bytes(b_.checkpoint(), b));
-    const auto floats = [](const Model& model, const ModelTensor& tensor) {
-      return Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype};
+    const auto floats = [](const Model& model, const ModelTensor& tensor) -> Result<Floats> {
+      if (!tensor.codes) return Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype};
+      TERN_ASSIGN(coded, CodedWeights::of(model.checkpoint(), tensor));
+      return Floats{nullptr, DType::f32, coded};
     };
     if (a.ternary && b.ternary) {
       TERN_ASSIGN(qa, a_.read(context_, ia));
@@ -216,19 +223,23 @@ class Comparison {
       out.what = "equal trits and scales";
       return compare_trits(threads_, Weights(std::move(qa)), Weights(std::move(qb)));
     }
-    if (a.ternary && is_float(b)) {
+    if (a.ternary && has_values(b)) {
       TERN_ASSIGN(q, a_.read(context_, ia));
+      TERN_ASSIGN(fb, floats(b_, b));
       out.what = "equal values, trits here";
-      return compare_with_floats(threads_, Weights(std::move(q)), floats(b_, b));
+      return compare_with_floats(threads_, Weights(std::move(q)), fb);
     }
-    if (b.ternary && is_float(a)) {
+    if (b.ternary && has_values(a)) {
       TERN_ASSIGN(q, b_.read(context_, ib));
+      TERN_ASSIGN(fa, floats(a_, a));
       out.what = "equal values, trits there";
-      return compare_with_floats(threads_, Weights(std::move(q)), floats(a_, a));
+      return compare_with_floats(threads_, Weights(std::move(q)), fa);
     }
-    if (is_float(a) && is_float(b)) {
+    if (has_values(a) && has_values(b)) {
+      TERN_ASSIGN(fa, floats(a_, a));
+      TERN_ASSIGN(fb, floats(b_, b));
       out.what = a.type == b.type ? "equal values" : fmt::format("equal values, {} and {}", name(a.type), name(b.type));
-      return compare_floats(threads_, floats(a_, a), floats(b_, b), out.elements);
+      return compare_floats(threads_, fa, fb, out.elements);
     }
     const auto bytes_a = a_.checkpoint().data(a.index), bytes_b = b_.checkpoint().data(b.index);
     out.what = "equal bytes";

@@ -1,13 +1,35 @@
 // inspect_tensor(): shares of trits and extremes of scales.
 #include <algorithm>
+#include <cmath>
 
 #include "base/errors.h"
+#include "ops/ranges.h"
 #include "plan/context_state.h"
+#include "runtime/coded_weights.h"
 #include "runtime/encode_weights.h"
 #include "runtime/read_weights.h"
 #include "tern/model.h"
 
 namespace tern {
+namespace {
+
+// The extremes of the scales of codes of 8 or 4 bits.
+Status inspect_scales(const Model& model, const ModelTensor& tensor, TensorReport& report) {
+  TERN_ASSIGN(coded, CodedWeights::of(model.checkpoint(), tensor));
+  const Ranges ranges = make_ranges(coded.n, coded.k, coded.granularity);
+  for (std::int64_t i = 0; i < ranges.total; ++i) {
+    const float scale = ranges.per_row == 0 ? coded.scale_at(0, 0)
+                                            : coded.scale_at(i / ranges.per_row, i % ranges.per_row * ranges.len);
+    if (!std::isfinite(scale))
+      return error_at(i, Code::invalid_scale, "inspect_tensor", "'{}': scales[{}] is {}; it must be finite",
+                      escaped(tensor.name), i, scale);
+    report.smallest_scale = i == 0 ? scale : std::min(report.smallest_scale, scale);
+    report.largest_scale = i == 0 ? scale : std::max(report.largest_scale, scale);
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<TensorReport> inspect_tensor(const Context& context, const Model& model, std::size_t index) {
   if (index >= model.tensors().size())
@@ -19,6 +41,7 @@ Result<TensorReport> inspect_tensor(const Context& context, const Model& model, 
     TERN_RETURN_IF_ERROR(check_bytes(model.checkpoint(), tensor));
     if (tensor.checksum) model.checkpoint().release(tensor.index, 0, tensor.bytes);
     report.checksum = tensor.checksum;
+    if (tensor.codes) TERN_RETURN_IF_ERROR(inspect_scales(model, tensor, report));
     return report;
   }
   const bool guessed = !tensor.layout && tensor.type == StoredType::i2_s;

@@ -4,8 +4,10 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "format/format.h"
 #include "io/file_error.h"
 #include "io/mapped_file.h"
+#include "runtime/coded_weights.h"
 #include "runtime/read_weights.h"
 #include "runtime/tern_keys.h"
 #include "tern/model.h"
@@ -67,6 +69,8 @@ class Interpreter {
                        .gguf_id = stored.gguf_id};
     if (checkpoint_.container() == Container::gguf) {
       TERN_RETURN_IF_ERROR(interpret_gguf(tensor));
+    } else if (const std::string* codes = text_of(keys::codes_of(tensor.name))) {
+      TERN_RETURN_IF_ERROR(interpret_codes(tensor, *codes));
     } else if (stored.type == StoredType::u8) {
       TERN_RETURN_IF_ERROR(interpret_u8(tensor));
     }
@@ -120,7 +124,11 @@ class Interpreter {
       case StoredType::i2_s: is(Layout::i2_s_x86_128); break;
       case StoredType::tl1: is(Layout::tl1); break;
       case StoredType::tl2: is(Layout::tl2); break;
-      default: return {};
+      default:
+        if (tensor.shape.size() != 2) return {};
+        tensor.codes = block_format(tensor.type);
+        if (tensor.codes) tensor.granularity = Granularity::group(kCodedGroup);
+        return {};
     }
     if (tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
     while (tensor.shape.size() > 2) {  // experts on top of each other are one tall matrix
@@ -202,11 +210,34 @@ class Interpreter {
     return find_direction(tensor);
   }
 
+  Status parse_shape(const ModelTensor& tensor, const std::string& shape, std::int64_t (&size)[2]) const {
+    if (keys::parse_numbers(shape, 'x', size, 2)) return {};
+    return error(Code::corrupt_file, kWhere, "{} is '{}', not NxK", escaped(keys::shape_of(tensor.name)),
+                 printable(shape));
+  }
+
+  // Codes of 8 or 4 bits, rows of them, with scales beside them.
+  Status interpret_codes(ModelTensor& tensor, const std::string& codes) {
+    if (codes != name(Format::s8) && codes != name(Format::s4))
+      return error(Code::corrupt_file, kWhere, "{} is '{}', not s8 or s4", escaped(keys::codes_of(tensor.name)),
+                   printable(codes));
+    const Format format = codes == name(Format::s8) ? Format::s8 : Format::s4;
+    const std::string* shape = text_of(keys::shape_of(tensor.name));
+    if (shape == nullptr) return error(Code::corrupt_file, kWhere, "'{}' has codes but no shape", escaped(tensor.name));
+    std::int64_t size[2];
+    TERN_RETURN_IF_ERROR(parse_shape(tensor, *shape, size));
+    const auto bytes = checked_mul(size[0], row_bytes(format, size[1]));
+    if (tensor.type != stored_type(code_dtype(format)) || !bytes || static_cast<std::size_t>(*bytes) != tensor.bytes)
+      return error(Code::corrupt_file, kWhere, "'{}' is {} in {}, which are no {} bytes of {}", escaped(tensor.name),
+                   *shape, codes, tensor.bytes, name(tensor.type));
+    tensor.codes = format;
+    tensor.shape = {size[0], size[1]};
+    return find_scales(tensor, ".scales");
+  }
+
   Status interpret_own(ModelTensor& tensor, const std::string& shape) {
     std::int64_t size[2];
-    if (!keys::parse_numbers(shape, 'x', size, 2))
-      return error(Code::corrupt_file, kWhere, "{} is '{}', not NxK", escaped(keys::shape_of(tensor.name)),
-                   printable(shape));
+    TERN_RETURN_IF_ERROR(parse_shape(tensor, shape, size));
     const std::string* format = text_of(keys::kFormat);
     if (format == nullptr)
       return error(Code::corrupt_file, kWhere, "'{}' has a shape but no {}", escaped(tensor.name), keys::kFormat);
@@ -220,7 +251,12 @@ class Interpreter {
     tensor.ternary = true;
     tensor.shape = {size[0], size[1]};
     tensor.layout = layout;
-    const std::string scales = tensor.name + (layout == Layout::hf_packed ? "_scale" : ".scales");
+    TERN_RETURN_IF_ERROR(find_scales(tensor, layout == Layout::hf_packed ? "_scale" : ".scales"));
+    return layout == Layout::hf_packed ? find_direction(tensor) : Status();
+  }
+
+  Status find_scales(ModelTensor& tensor, std::string_view end) {
+    const std::string scales = tensor.name + std::string(end);
     tensor.scales_index = checkpoint_.find(scales);
     if (!tensor.scales_index)
       return error(Code::corrupt_file, kWhere, "'{}' is not there, the scales of '{}'", escaped(scales),
@@ -234,7 +270,7 @@ class Interpreter {
                      granularity.error().message);
       tensor.granularity = *granularity;
     }
-    return layout == Layout::hf_packed ? find_direction(tensor) : Status();
+    return {};
   }
 
   Status find_direction(ModelTensor& tensor) {

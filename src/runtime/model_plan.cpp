@@ -8,6 +8,7 @@
 #include "base/words.h"
 #include "format/format.h"
 #include "ops/ranges.h"
+#include "runtime/coded_weights.h"
 #include "runtime/model_config.h"
 #include "runtime/name_filter.h"
 #include "runtime/tern_keys.h"
@@ -86,8 +87,9 @@ class Planner {
     plan_.lossy = options_.lossy;
     plan_.histograms = options_.histograms;
     plan_.preference = options_.preference;
-    if (options_.embeddings && *options_.embeddings != DType::f16 && *options_.embeddings != DType::bf16)
-      return error(Code::invalid_argument, kWhere, "embeddings become f16 or bf16, not {}", name(*options_.embeddings));
+    if (const auto& type = options_.embeddings;
+        type && type != StoredType::f16 && type != StoredType::bf16 && !block_format(*type))
+      return error(Code::invalid_argument, kWhere, "embeddings become F16, BF16, Q8_0 or Q4_0, not {}", name(*type));
     TERN_ASSIGN(include, NameFilter::compile(options_.include, "--include"));
     TERN_ASSIGN(exclude, NameFilter::compile(options_.exclude, "--exclude"));
     TERN_ASSIGN(drop, NameFilter::compile(options_.drop, "--drop"));
@@ -176,7 +178,8 @@ class Planner {
     if (tensor.bytes == 0) return "it is empty";
     if (!is_float(tensor.type)) return std::string(name(tensor.type)) + " is carried as bytes";
     if (excluded && is_projection(tensor)) return "--exclude";
-    if (is_embedding(tensor)) return "embeddings stay float";
+    if (is_embedding(tensor))
+      return options_.embeddings && block_format(*options_.embeddings) ? "--keep-embeddings" : "embeddings stay float";
     if (contains(tensor.hf_name, "norm") || contains(tensor.hf_name, "_ln.")) return "norms stay float";
     if (tensor.name.ends_with(".bias")) return "biases stay float";
     if (tensor.shape.size() != 2) return "no matrix";
@@ -247,7 +250,22 @@ class Planner {
 
   Result<TensorPlan> plan_plain(TensorPlan out, const ModelTensor& tensor) {
     StoredType type = tensor.type;
-    if (options_.embeddings && is_float(type) && is_embedding(tensor)) type = stored_type(*options_.embeddings);
+    if (tensor.codes && in_.container != plan_.container)
+      return error(Code::unsupported, kWhere,
+                   "'{}' has codes in {}, which are not converted to {}; start from its floats, or leave it out with "
+                   "--drop",
+                   escaped(tensor.name), name(*tensor.codes), name(plan_.container));
+    if (tensor.codes && tensor.scales_index) {
+      out.codes = tensor.codes;
+      out.granularity = tensor.granularity;
+      out.scale_name = out.name + ".scales";
+      return out;
+    }
+    if (options_.embeddings && is_float(type) && is_embedding(tensor)) {
+      const std::optional<Format> codes = block_format(*options_.embeddings);
+      if (codes && tensor.shape.size() == 2 && tensor.bytes > 0) return plan_codes(out, tensor, *codes);
+      if (!codes) type = *options_.embeddings;
+    }
     // Engines want small vectors (norms, biases) in F32, and GGUF has no bf16 vectors in practice.
     if (to_gguf() && in_.container != Container::gguf && tensor.shape.size() <= 1 &&
         (type == StoredType::bf16 || type == StoredType::f16))
@@ -262,6 +280,28 @@ class Planner {
     if (out.action == Action::cast)
       out.out_bytes = tensor.bytes / static_cast<std::size_t>(info(tensor.type).block_bytes) *
                       static_cast<std::size_t>(about.block_bytes);
+    return out;
+  }
+
+  // Floats to codes of 8 or 4 bits, with a scale for every 32 columns.
+  Result<TensorPlan> plan_codes(TensorPlan out, const ModelTensor& tensor, Format codes) {
+    const std::string_view word = name(*options_.embeddings);
+    if (tensor.k() % kCodedGroup != 0)
+      return error(Code::unsupported, kWhere, "'{}' has {} columns; {} is blocks of {}, so keep it f16 or bf16",
+                   escaped(tensor.name), tensor.k(), word, kCodedGroup);
+    out.action = Action::cast;
+    out.codes = codes;
+    out.granularity = Granularity::group(kCodedGroup);
+    const StoredTypeInfo& blocks = info(*options_.embeddings);
+    const auto count = static_cast<std::size_t>(tensor.n() * (tensor.k() / kCodedGroup));
+    if (to_gguf()) {
+      out.type = *options_.embeddings;
+      out.out_bytes = count * static_cast<std::size_t>(blocks.block_bytes);
+      return out;
+    }
+    out.type = stored_type(code_dtype(codes));
+    out.scale_name = out.name + ".scales";
+    out.out_bytes = static_cast<std::size_t>(tensor.n() * row_bytes(codes, tensor.k())) + count * sizeof(float);
     return out;
   }
 
@@ -336,6 +376,7 @@ class Planner {
       if (tensor.action == Action::drop) continue;
       // push_back, not set_key: thousands of keys that are known to be new
       out.push_back({keys::checksum_of(tensor.name), MetaValue(keys::checksum_text(0))});  // known when it is written
+      if (tensor.codes && !to_gguf()) write_codes(tensor);
       if (tensor.action != Action::quantize && tensor.action != Action::repack) continue;
       const ModelTensor& input = in_.tensors[tensor.input];
       if (!common) {
@@ -351,6 +392,14 @@ class Planner {
       set_key(out, keys::tiles_of(input.n(), input.k()),
               MetaValue(fmt::format("{},{},{}", tiles.tile_rows, tiles.tile_columns, tiles.block_rows)));
     }
+  }
+
+  void write_codes(const TensorPlan& tensor) {
+    const ModelTensor& input = in_.tensors[tensor.input];
+    Metadata& out = plan_.metadata;
+    out.push_back({keys::codes_of(tensor.name), MetaValue(name(*tensor.codes))});
+    out.push_back({keys::granularity_of(tensor.name), MetaValue(name(tensor.granularity))});
+    out.push_back({keys::shape_of(tensor.name), MetaValue(fmt::format("{}x{}", input.n(), input.k()))});
   }
 
   const PlanInput& in_;
@@ -411,6 +460,8 @@ std::vector<StoredTensor> stored_tensors(const ModelPlan& plan, std::span<const 
       if (plan.container == Container::gguf && input.ternary && input.type != StoredType::u8)
         out.shape = input.stored_shape;  // experts on top of each other stay so
     }
+    if (tensor.codes && plan.container == Container::safetensors)
+      out.shape = {input.n(), row_bytes(*tensor.codes, input.k())};
     out.gguf_id = tensor.action == Action::copy ? input.gguf_id : tensor.gguf_id;
     stored.push_back(std::move(out));
     if (tensor.scale_name.empty()) continue;

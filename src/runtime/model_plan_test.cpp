@@ -125,9 +125,9 @@ TEST(ModelPlan, ExpressionsDecide) {
 }
 
 TEST(ModelPlan, EmbeddingsAreCastWhereAsked) {
-  for (const DType wrong : {DType::f32, DType::f64, DType::i8, DType::u8, DType::i32})
+  for (const StoredType wrong : {StoredType::f32, StoredType::f64, StoredType::i8, StoredType::q4_1, StoredType::i32})
     EXPECT_EQ(plan(bitnet(), "o.gguf", {.embeddings = wrong}).code(), Code::invalid_argument) << name(wrong);
-  const auto made = plan(bitnet(), "o.gguf", {.embeddings = DType::f16});
+  const auto made = plan(bitnet(), "o.gguf", {.embeddings = StoredType::f16});
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(of(*made, "token_embd.weight").action, Action::cast);
   EXPECT_EQ(of(*made, "token_embd.weight").type, StoredType::f16);

@@ -69,9 +69,13 @@ Result<std::vector<float>> read_floats(const Checkpoint& checkpoint, std::size_t
   return values;
 }
 
+std::span<const std::uint8_t> scale_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor) {
+  return tensor.codes && tensor.scales_index ? checkpoint.data(*tensor.scales_index) : std::span<const std::uint8_t>();
+}
+
 Status check_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor) {
   if (tensor.ternary || !tensor.checksum) return {};
-  return check_bytes(tensor, checksum(checkpoint.data(tensor.index), {}));
+  return check_bytes(tensor, checksum(checkpoint.data(tensor.index), scale_bytes(checkpoint, tensor)));
 }
 
 Status check_bytes(const ModelTensor& tensor, std::uint64_t found) {

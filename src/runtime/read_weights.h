@@ -7,6 +7,9 @@ namespace tern {
 
 Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& checkpoint, const ModelTensor& tensor);
 
+// The scales beside codes of 8 or 4 bits, which the checksum of these has behind them; none where there are none.
+std::span<const std::uint8_t> scale_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor);
+
 // Whether a tensor that is not ternary has the checksum that the file says, if it says one: of its bytes, or found
 // before.
 Status check_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor);

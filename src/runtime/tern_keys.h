@@ -21,6 +21,7 @@ inline constexpr std::string_view kMatch = "tern.match";               // "bitne
 inline constexpr std::string_view kWeightScale = "tern.weight_scale";  // name(WeightScale), with hf_packed
 
 inline std::string shape_of(std::string_view tensor) { return fmt::format("tern.shape.{}", tensor); }  // "NxK"
+inline std::string codes_of(std::string_view tensor) { return fmt::format("tern.codes.{}", tensor); }  // "s8", "s4"
 inline std::string checksum_of(std::string_view tensor) { return fmt::format("tern.checksum.{}", tensor); }
 inline std::string granularity_of(std::string_view tensor) { return fmt::format("tern.granularity.{}", tensor); }
 inline std::string tiles_of(std::int64_t n, std::int64_t k) { return fmt::format("tern.tiles.{}x{}", n, k); }

@@ -15,6 +15,7 @@
 #include "plan/run_once.h"
 #include "runtime/bitnet_match.h"
 #include "runtime/cast_floats.h"
+#include "runtime/coded_weights.h"
 #include "runtime/encode_weights.h"
 #include "runtime/model_plan.h"
 #include "runtime/quality_of.h"
@@ -189,12 +190,53 @@ class Pipeline {
                                         [this, index, at, some] { model_.checkpoint().release(index, at, some); }));
       TERN_RETURN_IF_ERROR(told(plan, some));
     }
+    const std::span<const std::uint8_t> scales = scale_bytes(model_.checkpoint(), input);
+    sum.add(scales);
+    scales_[i].bytes.assign(scales.begin(), scales.end());
     report_.tensors[i].checksum = sum.value();
     return check_bytes(input, sum.value());
   }
 
+  // To 8 or 4 bits: blocks of GGUF, or codes and scales apart.
+  Status cast_codes(std::size_t i) {
+    const TensorPlan& plan = plan_.tensors[i];
+    const ModelTensor& input = model_.tensors()[plan.input];
+    const DType from = *info(input.type).dtype;
+    const bool blocks = plan.scale_name.empty();
+    const std::span<const std::uint8_t> bytes = model_.checkpoint().data(input.index);
+    CodedLoss all;
+    RunningChecksum before, after;
+    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+      const std::span<const std::uint8_t> some = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+      const std::size_t out_bytes = coded_bytes(*plan.codes, blocks, some.size() / size_of(from));
+      TERN_ASSIGN(taken, buffer(out_bytes));
+      const std::span<std::uint8_t> out{taken->memory.get(), out_bytes};
+      const CodedLoss loss = blocks ? cast_to_blocks(threads_, some, from, *plan.codes, out)
+                                    : cast_to_codes(threads_, some, from, *plan.codes, out, scales_[i].bytes);
+      if (loss.bad_element >= 0) {
+        const std::int64_t element = static_cast<std::int64_t>(at / size_of(from)) + loss.bad_element;
+        buffers_.give_back(taken);
+        return error_at(element, Code::non_finite, kWhere,
+                        "'{}': the block of elements {} to {} has a value that is not finite, or a scale beyond f16",
+                        escaped(input.name), element, element + kCodedGroup - 1);
+      }
+      all.signal += loss.signal;
+      all.noise += loss.noise;
+      if (input.checksum) before.add(some);
+      after.add(out);
+      TERN_RETURN_IF_ERROR(push(taken, out_bytes));
+      model_.checkpoint().release(input.index, at, some.size());
+      TERN_RETURN_IF_ERROR(told(plan, some.size()));
+    }
+    after.add(scales_[i].bytes);
+    if (all.signal > 0) report_.tensors[i].cast_sqnr_db = 10 * std::log10(all.signal / all.noise);
+    report_.tensors[i].checksum = after.value();
+    return check_bytes(input, before.value());
+  }
+
   Status cast(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
+    if (plan.codes) return cast_codes(i);
     const ModelTensor& input = model_.tensors()[plan.input];
     const DType from = *info(input.type).dtype, to = *info(plan.type).dtype;
     const std::span<const std::uint8_t> bytes = model_.checkpoint().data(input.index);

@@ -339,7 +339,7 @@ TEST_F(Models, NamesThatBecomeOneAreAllCompared) {
 
 // A byte of a norm and of embeddings, in files that Tern wrote: whoever reads them says so.
 TEST_F(Models, FloatsHaveChecksumsToo) {
-  ASSERT_TRUE(write(input(), path("a.gguf"), {.embeddings = DType::f16}).ok());
+  ASSERT_TRUE(write(input(), path("a.gguf"), {.embeddings = StoredType::f16}).ok());
   ASSERT_TRUE(write(path("a.gguf"), path("b.safetensors"), {.quantize = false}).ok());
   ASSERT_TRUE(write(input(), path("f.safetensors"), {.quantize = false}).ok());
   for (const auto& [file, tensor] : {std::pair{"a.gguf", "model.norm.weight"},
@@ -370,7 +370,8 @@ TEST_F(Models, FloatsHaveChecksumsToo) {
     EXPECT_NE(seen.error().message.find("checksum"), std::string::npos) << seen.error().message;
     EXPECT_EQ(compare_models(cpu(), *model, *whole).code(), Code::corrupt_file);
     EXPECT_EQ(compare_models(cpu(), *whole, *model).code(), Code::corrupt_file);
-    for (const WriteOptions& options : {WriteOptions{}, WriteOptions{.quantize = false, .embeddings = DType::bf16}}) {
+    for (const WriteOptions& options :
+         {WriteOptions{}, WriteOptions{.quantize = false, .embeddings = StoredType::bf16}}) {
       EXPECT_EQ(write(broken, path("o.safetensors"), options).code(), Code::corrupt_file);
       EXPECT_FALSE(std::filesystem::exists(path("o.safetensors")));
     }
@@ -379,7 +380,7 @@ TEST_F(Models, FloatsHaveChecksumsToo) {
 
 TEST_F(Models, FloatsAndMissingTensorsAreCompared) {
   ASSERT_TRUE(write(input(), path("a.safetensors"), {.quantize = false, .drop = "model.norm"}).ok());
-  ASSERT_TRUE(write(input(), path("b.safetensors"), {.quantize = false, .embeddings = DType::f16}).ok());
+  ASSERT_TRUE(write(input(), path("b.safetensors"), {.quantize = false, .embeddings = StoredType::f16}).ok());
   const ModelDifference found = compare(path("a.safetensors"), path("b.safetensors"));
   ASSERT_EQ(found.tensors.size(), 24U);
   EXPECT_EQ(found.tensors.back().name, "model.norm.weight");

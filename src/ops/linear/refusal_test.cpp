@@ -115,6 +115,23 @@ TEST(LinearRefuses, ProblemsThatCannotBe) {
             }),
             "the matrices have 1073741825 rows, above 1073741824; split them");
   EXPECT_EQ(with([](Problem& p) { p.k = 1 << 24; }), "k is 16777216, above 16777215: an int32 sum might not fit");
+  EXPECT_EQ(with([](Problem& p) {
+              p.format = Format::s8;
+              p.k = 1 << 17;
+            }),
+            "131072 s8 weights share a scale, above 131071: an int32 sum might not fit; take shorter groups");
+  EXPECT_EQ(with([](Problem& p) {
+              p.format = Format::s8;
+              p.k = 1 << 17;
+              p.matrices[0].granularity = Granularity::group(1 << 16);
+            }),
+            "");
+  EXPECT_EQ(with([](Problem& p) {
+              p.format = Format::s4;
+              p.x_dtype = DType::f32;
+              p.math = LinearMath::w2_float;
+            }),
+            "s4 weights meet int8 activations; w2_float is for i2 and b3");
   EXPECT_EQ(with([](Problem& p) { p.matrices.clear(); }), "0 matrices; a problem has 1 to 8");
   EXPECT_EQ(with([](Problem& p) { p.matrices.resize(9); }), "9 matrices; a problem has 1 to 8");
   EXPECT_EQ(with([](Problem& p) { p.matrices[0].y_dtype = DType::i8; }), "y cannot be i8; it is f32, f16, bf16 or i32");

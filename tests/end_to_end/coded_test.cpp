@@ -1,0 +1,178 @@
+// Embeddings and heads of 8 and 4 bits: written as ggml's own quantizer writes them, and multiplied as they are read.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "io/python.h"
+#include "tern/linear.h"
+#include "tern/model.h"
+#include "tests/support/bitnet_checkpoint.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kEmbeddings = "model.embed_tokens.weight";
+
+class Coded : public testing::Test {
+ protected:
+  void SetUp() override {
+    context_.emplace(*Context::open(DeviceId{}, {.threads = 2}));
+    ASSERT_TRUE(write_bitnet_folder(folder_.path().string(), {.layers = 1}).ok());
+  }
+  Status write(const std::string& in, const std::string& out, const WriteOptions& options) {
+    auto model = Model::open(folder_ / in);
+    if (!model.ok()) return std::move(model).error();
+    auto plan = plan_model(*model, folder_ / out, options);
+    if (!plan.ok()) return std::move(plan).error();
+    auto report = write_model(*context_, *model, *plan, folder_ / out);
+    if (!report.ok()) return std::move(report).error();
+    report_ = *std::move(report);
+    return {};
+  }
+  static std::string text(const Status& status) { return status.ok() ? "ok" : status.error().str(); }
+  TensorDifference embeddings_apart(const std::string& a, const std::string& b) {
+    const auto first = Model::open(folder_ / a), second = Model::open(folder_ / b);
+    EXPECT_TRUE(first.ok() && second.ok());
+    const auto found = compare_models(*context_, *first, *second);
+    EXPECT_TRUE(found.ok()) << found.error().str();
+    for (const TensorDifference& t : found->tensors)
+      if (t.name == kEmbeddings) return t;
+    return {};
+  }
+  TempFolder folder_;
+  std::optional<Context> context_;
+  ModelReport report_;
+};
+
+// One scale of 32 columns, in either container, and the same layer from both.
+TEST_F(Coded, BothContainersHaveTheSameWeights) {
+  for (const auto& [type, format, limit] :
+       {std::tuple{StoredType::q8_0, Format::s8, 0.01}, {StoredType::q4_0, Format::s4, 0.15}}) {
+    SCOPED_TRACE(name(type));
+    ASSERT_EQ(text(write("model.safetensors", "m.gguf", {.embeddings = type})), "ok");
+    ASSERT_EQ(text(write("model.safetensors", "m2.safetensors", {.embeddings = type})), "ok");
+    ASSERT_EQ(text(write("m2.safetensors", "copy.safetensors", {.quantize = false})), "ok");
+    EXPECT_EQ(embeddings_apart("m.gguf", "m2.safetensors").kind, TensorDifference::Kind::equal);
+    EXPECT_EQ(embeddings_apart("m2.safetensors", "copy.safetensors").kind, TensorDifference::Kind::equal);
+    const TensorDifference lost = embeddings_apart("model.safetensors", "m.gguf");
+    EXPECT_EQ(lost.kind, TensorDifference::Kind::differs);
+    EXPECT_GT(lost.largest_difference, 0);
+
+    const auto model = Model::open(folder_ / "m.gguf");
+    ASSERT_TRUE(model.ok());
+    const std::size_t index = *model->find(kEmbeddings);
+    const ModelTensor& tensor = model->tensors()[index];
+    EXPECT_EQ(tensor.codes, format);
+    const auto seen = inspect_tensor(*context_, *model, index);
+    ASSERT_TRUE(seen.ok()) << seen.error().str();
+    EXPECT_EQ(seen->checksum, tensor.checksum);
+    EXPECT_GT(seen->largest_scale, 0);
+    const std::int64_t n = tensor.n(), k = tensor.k();
+    std::vector<float> x(static_cast<std::size_t>(k)), y(static_cast<std::size_t>(n)), other(y);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+    const auto layer = BitLinear::load(*context_, folder_ / "m.gguf", "token_embd.weight");
+    ASSERT_TRUE(layer.ok()) << layer.error().str();
+    EXPECT_EQ(layer->weights().format(), format);
+    EXPECT_EQ(layer->weights().granularity(), Granularity::group(32));
+    ASSERT_TRUE(layer->forward({x.data(), DType::f32, {1, k}}, {y.data(), DType::f32, {1, n}}).ok());
+    for (const char* file : {"m2.safetensors", "copy.safetensors"}) {
+      const auto same = BitLinear::load(*context_, folder_ / file, kEmbeddings);
+      ASSERT_TRUE(same.ok()) << same.error().str();
+      EXPECT_EQ(same->weights().checksum(), layer->weights().checksum());
+      ASSERT_TRUE(same->forward({x.data(), DType::f32, {1, k}}, {other.data(), DType::f32, {1, n}}).ok());
+      EXPECT_EQ(y, other);
+    }
+    // What the floats give, but for the rounding of both sides.
+    const auto floats = Model::open(folder_ / "model.safetensors");
+    const auto bytes = floats->checkpoint().data(*floats->checkpoint().find(kEmbeddings));
+    for (std::int64_t row = 0; row < n; row += 7) {
+      double want = 0, size = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, bytes.data() + (row * k + i) * 2, 2);
+        const auto w = static_cast<double>(__builtin_bit_cast(float, std::uint32_t{bits} << 16));
+        want += w * static_cast<double>(x[static_cast<std::size_t>(i)]);
+        size += std::fabs(w * static_cast<double>(x[static_cast<std::size_t>(i)]));
+      }
+      ASSERT_NEAR(static_cast<double>(y[static_cast<std::size_t>(row)]), want, limit * size) << row;
+    }
+  }
+}
+
+TEST_F(Coded, WhatDoesNotFitIsRefused) {
+  ASSERT_EQ(text(write("model.safetensors", "m.gguf", {.embeddings = StoredType::q8_0})), "ok");
+  ASSERT_EQ(text(write("model.safetensors", "m.safetensors", {.embeddings = StoredType::q4_0})), "ok");
+  EXPECT_NE(text(write("m.gguf", "o.safetensors", {.quantize = false})).find("not converted to safetensors"),
+            std::string::npos);
+  EXPECT_NE(text(write("m.safetensors", "o.gguf", {.quantize = false, .architecture = "bitnet-b1.58"}))
+                .find("not converted to gguf"),
+            std::string::npos);
+  ASSERT_EQ(text(write("m.gguf", "again.gguf", {.quantize = false})), "ok");
+  EXPECT_EQ(embeddings_apart("m.gguf", "again.gguf").kind, TensorDifference::Kind::equal);
+  // An infinite scale, in a file that says no checksum of it.
+  std::vector<std::uint8_t> block(34, 1);
+  block[1] = 0x7C;
+  block[0] = 0;
+  auto writer = CheckpointWriter::create(folder_ / "inf.gguf", Container::gguf, {},
+                                         {{.name = "output.weight", .type = StoredType::q8_0, .shape = {1, 32}}});
+  ASSERT_TRUE(writer.ok() && writer->write(block).ok() && writer->finish().ok());
+  const auto infinite = BitLinear::load(*context_, folder_ / "inf.gguf", "output.weight");
+  ASSERT_FALSE(infinite.ok());
+  EXPECT_EQ(infinite.error().code, Code::invalid_scale) << infinite.error().str();
+}
+
+// PyPI's gguf makes the same bytes of the same floats: ties, blocks of zeros, of one sign, of tiny values.
+TEST_F(Coded, GgufsOwnQuantizerMakesTheSameBytes) {
+  if (const std::string why = python_lacks("gguf, safetensors, numpy"); !why.empty()) GTEST_SKIP() << why;
+  ASSERT_TRUE(run_python(folder_, R"py(
+import numpy as np
+from safetensors.numpy import save_file
+random = np.random.default_rng(7)
+x = random.standard_normal((300, 64)).astype(np.float32)
+x[0] = 0
+x[1] = np.arange(64) - 31.5          # ties, where 127 is the largest
+x[2, :32] = np.arange(32) * 4 + 3; x[2, 31] = 127; x[2, :31] += 0.5
+x[3] = -np.abs(x[3])
+x[4] = np.abs(x[4])
+x[5] *= 1e-7
+x[6] = 1e-30
+x[7, ::2] = 8; x[7, 1::2] = -8       # equal sizes: the first decides
+x[8] = (np.arange(64) % 17 - 8) / 2  # ties of q4_0
+x[9:] *= np.exp(random.standard_normal((291, 1)) * 2).astype(np.float32)
+save_file({"model.embed_tokens.weight": x}, "x.safetensors")
+x[290, 33] = 1e8  # no f16 is a 127th of it
+save_file({"model.embed_tokens.weight": x}, "large.safetensors")
+)py"));
+  const Status large = write("large.safetensors", "large.gguf",
+                             {.quantize = false, .embeddings = StoredType::q8_0, .architecture = "bitnet-b1.58"});
+  EXPECT_EQ(large.code(), Code::non_finite) << text(large);
+  EXPECT_EQ(large.error().index, 290 * 64 + 32);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "large.gguf"));
+  for (const StoredType type : {StoredType::q8_0, StoredType::q4_0}) {
+    ASSERT_EQ(
+        text(write("x.safetensors", "x.gguf", {.quantize = false, .embeddings = type, .architecture = "bitnet-b1.58"})),
+        "ok");
+    EXPECT_TRUE(run_python(folder_, "kind = '" + std::string(name(type)) + R"py('
+import numpy as np
+from gguf import GGUFReader, GGMLQuantizationType
+from gguf.quants import quantize, dequantize
+from safetensors.numpy import load_file
+x = load_file("x.safetensors")["model.embed_tokens.weight"]
+(tensor,) = GGUFReader("x.gguf").tensors
+assert tensor.tensor_type.name == kind
+want = quantize(x, GGMLQuantizationType[kind])
+got = np.asarray(tensor.data).reshape(want.shape)
+assert (got == want).all(), np.argwhere(got != want)[:5]
+np.save("values.npy", dequantize(got, GGMLQuantizationType[kind]).astype(np.float32))
+from safetensors.numpy import save_file
+save_file({"model.embed_tokens.weight": np.load("values.npy")}, "values.safetensors")
+)py")) << name(type);
+    EXPECT_EQ(embeddings_apart("x.gguf", "values.safetensors").kind, TensorDifference::Kind::equal);
+    EXPECT_TRUE(report_.tensors[0].cast_sqnr_db.has_value());
+  }
+}
+
+}  // namespace
+}  // namespace tern
