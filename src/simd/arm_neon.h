@@ -42,6 +42,13 @@ struct ArmNeon {
     const D first = pair_sums(keep(p));
     return vpaddq_f64(first, pair_sums(keep(p + 4)));
   }
+  static D square_quad_sums(F a, F b) {
+    const auto pairs = [](F v) {
+      const D low = vcvt_f64_f32(vget_low_f32(v)), high = vcvt_high_f64_f32(v);
+      return vpaddq_f64(vmulq_f64(low, low), vmulq_f64(high, high));
+    };
+    return vpaddq_f64(pairs(a), pairs(b));
+  }
 
   static I zero_i() { return vdupq_n_s32(0); }
   static F abs(F v) { return vabsq_f32(v); }

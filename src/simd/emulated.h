@@ -79,6 +79,14 @@ struct Emulated {
     }
     return abs_quad_sums(kept);
   }
+  // Of the quads of two vectors: (a0*a0 + a1*a1) + (a2*a2 + a3*a3) in f64, where the squares are exact
+  TERN_INLINE static D square_quad_sums(F a, F b) {
+    return lanes<D>([&](std::size_t i) {
+      const float* q = i < kD / 2 ? a.v + 4 * i : b.v + 4 * (i - kD / 2);
+      const auto square = [&](std::size_t j) { return static_cast<double>(q[j]) * static_cast<double>(q[j]); };
+      return (square(0) + square(1)) + (square(2) + square(3));
+    });
+  }
 
   static I zero_i() { return I{}; }
   TERN_INLINE static F abs(F a) {

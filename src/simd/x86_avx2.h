@@ -47,6 +47,14 @@ struct X86Avx2 {
       count = _mm256_sub_epi32(count, _mm256_castps_si256(_mm256_cmp_ps(abs(load(p + 8 * i)), set1(h), _CMP_GT_OQ)));
     return sum_quads(keep(p), keep(p + 4), keep(p + 8), keep(p + 12));
   }
+  static D square_quad_sums(F a, F b) {
+    const auto squares = [](__m128 v) {
+      const D wide = _mm256_cvtps_pd(v);
+      return _mm256_mul_pd(wide, wide);
+    };
+    return sum_quads(squares(_mm256_castps256_ps128(a)), squares(_mm256_extractf128_ps(a, 1)),
+                     squares(_mm256_castps256_ps128(b)), squares(_mm256_extractf128_ps(b, 1)));
+  }
 
   static I zero_i() { return _mm256_setzero_si256(); }
   static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }

@@ -29,13 +29,20 @@ struct X86Avx512 {
   static void store(double* p, D v) {
     _mm512_storeu_pd(p, _mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v));
   }
-  // Two vectors of four quads each
-  static D quad_sums(F a, F b) {
+  // Two vectors of four quads each; each element is widened, and goes through f
+  template <class Fn>
+  static D quad_sums(F a, F b, Fn f) {
     const F even = _mm512_shuffle_ps(a, b, 0b10'00'10'00);  // of quads 0 4 1 5 | 2 6 3 7
     const F odd = _mm512_shuffle_ps(a, b, 0b11'01'11'01);
-    const D low = _mm512_add_pd(low_half(even), low_half(odd));
-    const D high = _mm512_add_pd(high_half(even), high_half(odd));
+    const D low = _mm512_add_pd(f(low_half(even)), f(low_half(odd)));
+    const D high = _mm512_add_pd(f(high_half(even)), f(high_half(odd)));
     return _mm512_add_pd(_mm512_unpacklo_pd(low, high), _mm512_unpackhi_pd(low, high));
+  }
+  static D quad_sums(F a, F b) {
+    return quad_sums(a, b, [](D v) { return v; });
+  }
+  static D square_quad_sums(F a, F b) {
+    return quad_sums(a, b, [](D v) { return _mm512_mul_pd(v, v); });
   }
   static D abs_quad_sums(const float* p) { return quad_sums(abs(load(p)), abs(load(p + 16))); }
   static D abs_quad_sums_above(const float* p, float h, I& count) {

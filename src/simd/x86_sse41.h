@@ -43,6 +43,13 @@ struct X86Sse41 {
     const D first = pair_sums(keep(p));
     return _mm_hadd_pd(first, pair_sums(keep(p + 4)));
   }
+  static D square_quad_sums(F a, F b) {
+    const auto pairs = [](F v) {
+      const D low = _mm_cvtps_pd(v), high = _mm_cvtps_pd(_mm_movehl_ps(v, v));
+      return _mm_hadd_pd(_mm_mul_pd(low, low), _mm_mul_pd(high, high));
+    };
+    return _mm_hadd_pd(pairs(a), pairs(b));
+  }
 
   static I zero_i() { return _mm_setzero_si128(); }
   static F abs(F v) { return _mm_andnot_ps(_mm_set1_ps(-0.0F), v); }

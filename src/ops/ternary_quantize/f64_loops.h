@@ -32,7 +32,7 @@ struct F64Loops {
     if (at < end) f(Step<kStep>(x, at, end - at).x, at, end - at);
   }
 
-  // The contract's order of sums over kept(|x|).
+  // The contract's order of sums over kept(x).
   template <class Keep>
   static double tree_sum(const void* x, std::int64_t elems, Keep kept) {
     const auto n = static_cast<std::size_t>(elems);
@@ -42,7 +42,7 @@ struct F64Loops {
       const std::size_t end = n - block < simd::kSumBlock ? n : block + simd::kSumBlock;
       each_step<kLaneStep>(x, block, end, [&](const double* p, std::size_t, std::size_t) {
         double a[kLaneStep];
-        for (std::size_t i = 0; i < kLaneStep; ++i) a[i] = kept(__builtin_fabs(p[i]));
+        for (std::size_t i = 0; i < kLaneStep; ++i) a[i] = kept(p[i]);
         for (std::size_t l = 0; l < simd::kSumLanes; ++l)
           lane[l] += (a[4 * l] + a[4 * l + 1]) + (a[4 * l + 2] + a[4 * l + 3]);
       });
@@ -54,11 +54,12 @@ struct F64Loops {
   }
 
   static double abs_sum(const void* x, std::int64_t n) {
-    return tree_sum(x, n, [](double a) { return a; });
+    return tree_sum(x, n, [](double v) { return __builtin_fabs(v); });
   }
   static double abs_sum_above(const void* x, std::int64_t n, double h, std::int64_t* count) {
     std::int64_t above = 0;
-    const double sum = tree_sum(x, n, [&](double a) {
+    const double sum = tree_sum(x, n, [&](double v) {
+      const double a = __builtin_fabs(v);
       above += a > h ? 1 : 0;
       return a > h ? a : 0.0;
     });
