@@ -98,6 +98,14 @@ inline void scatter(const void* x, DType dtype, std::int64_t stride, std::int64_
                              : scatter_as<std::uint64_t>(x, stride, n, to);
 }
 
+// n elements with those that are not finite saturated, as f32 or f64: the type is answered. `to` may be x.
+inline DType saturate(const void* x, DType dtype, std::int64_t n, void* to) {
+  const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  for (std::int64_t i = n - 1; i >= 0; --i)  // so that what is still to be read is not overwritten
+    write_element(to, wide, i, saturated(read_element(x, dtype, i), dtype));
+  return wide;
+}
+
 // Up to kChunk scales and zero points as the loops want them: in place where they can, else copied.
 class QparamsScratch {
  public:

@@ -19,6 +19,14 @@ struct Params {
   std::int64_t code_row_bytes = 0;  // from one row of x to the next
 };
 
+inline Store store_of(Format format) {
+  switch (codes_per_byte(format)) {
+    case 1: return format == Format::u8 ? kU8 : kS8;
+    case 2: return kNibbles;
+    default: return kQuads;
+  }
+}
+
 struct ReferenceTable {};
 
 std::size_t reference_workspace(const ReferenceTable&, const AffineQuantize::Problem&, int threads);

@@ -13,14 +13,6 @@ namespace {
 using affine::kChunk;
 using affine::Lines;
 
-int store_of(Format format) {
-  switch (codes_per_byte(format)) {
-    case 1: return format == Format::u8 ? kU8 : kS8;
-    case 2: return kNibbles;
-    default: return kQuads;
-  }
-}
-
 // Buffers of one thread, for what the loops cannot read or write in place.
 struct Scratch {
   alignas(64) double x[kChunk];  // of any type
@@ -69,9 +61,7 @@ class Driver {
     }
     if (codes(scratch, line, at, n, x, dtype)) return true;
     if (p_.problem.non_finite == NonFinite::reject) return false;
-    const DType clean = dtype == DType::f64 ? DType::f64 : DType::f32;  // scratch.x may be x: widen from the last on
-    for (std::int64_t i = n - 1; i >= 0; --i)
-      write_element(scratch.x, clean, i, saturated(read_element(x, dtype, i), dtype));
+    const DType clean = affine::saturate(x, dtype, n, scratch.x);
     return codes(scratch, line, at, n, scratch.x, clean);
   }
 
