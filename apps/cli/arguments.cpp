@@ -88,6 +88,17 @@ Error only_linear_has(const std::string& option, const std::string& op) {
   return bad_argument(option, fmt::format("{} has no {}; linear has", op, option));
 }
 
+bool has_method(const std::string& op) { return op == "choose_qparams" || op == "dynamic_quantize"; }
+void add_method_argument(CLI::App& command, std::optional<std::string>& method) {
+  command.add_option("--method", method, "Of chosen scales: absmax (default), minmax, percentile, mse")
+      ->type_name("NAME");
+}
+Result<QparamsMethod> parse_method(const std::optional<std::string>& method, const std::string& op) {
+  if (method && !has_method(op))
+    return bad_argument("--method", fmt::format("{} has no --method; choose_qparams and dynamic_quantize have", op));
+  return parse_qparams_method(method.value_or("absmax"));
+}
+
 Result<Context> open_context(const std::optional<int>& threads, const std::string& device,
                              std::shared_ptr<Observer> observer) {
   if (threads && *threads < 1)

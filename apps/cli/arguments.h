@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "tern/context.h"
 #include "tern/observer.h"
+#include "tern/qparams.h"
 #include "tern/status.h"
 #include "tern/types.h"
 
@@ -53,6 +54,11 @@ Result<float> parse_float(const std::string& option, const std::string& text);
 
 // The error of an option that was given with an op other than linear.
 Error only_linear_has(const std::string& option, const std::string& op);
+
+// --method, of the ops that choose scales; absmax unless it is given.
+bool has_method(const std::string& op);
+void add_method_argument(CLI::App& command, std::optional<std::string>& method);
+Result<QparamsMethod> parse_method(const std::optional<std::string>& method, const std::string& op);
 
 // The context a command runs in. Without an observer, --verbose still logs.
 Result<Context> open_context(const std::optional<int>& threads, const std::string& device,

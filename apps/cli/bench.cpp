@@ -24,7 +24,7 @@ struct BenchArguments {
   std::optional<std::int64_t> m;
   SchemeArguments scheme;
   std::string dtype;
-  std::optional<std::string> math, y;
+  std::optional<std::string> math, y, method;
   std::string model;
   bool baselines = false;
   std::string threads;
@@ -89,6 +89,9 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   const Result<LinearMath> math = parse_linear_math(arguments.math.value_or("w2a8"));
   if (!math.ok()) return math.error();
   request.math = *math;
+  const Result<QparamsMethod> method = parse_method(arguments.method, arguments.op);
+  if (!method.ok()) return method.error();
+  request.method = *method;
   request.model = arguments.model;
   request.baselines = arguments.baselines;
   Result<std::vector<int>> threads = parse_thread_counts(arguments.threads);
@@ -252,6 +255,7 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
   command->add_option("--y", arguments->y, "Of linear: the type of its results (f32; f16, bf16, i32)")
       ->type_name("NAME");
+  add_method_argument(*command, arguments->method);
   command->add_option("--model", arguments->model, "All linear layers of a model: bitnet-2b")->type_name("NAME");
   command->add_flag("--baselines", arguments->baselines,
                     "OpenBLAS and oneDNN, or cuBLAS, beside linear, where installed");
@@ -275,6 +279,7 @@ void add_bench(CLI::App& app, Session& session) {
                           "tern bench ternary_quantize --shape 1x4096 --warm --threads 1",
                           "tern bench ternary_quantize --dtype bf16 --granularity row --threads 1",
                           "tern bench affine_quantize --granularity group:128 --format s4 --threads 2",
+                          "tern bench dynamic_quantize --granularity group:128 --threads 2",
                           "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
                           "tern bench linear --model bitnet-2b --threads 1,2",
                           "tern bench linear --model bitnet-2b --device cuda:0 --dtype bf16 --y bf16 --baselines",

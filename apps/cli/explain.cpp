@@ -7,6 +7,7 @@
 #include "tern/affine.h"
 #include "tern/fake_quantize.h"
 #include "tern/linear.h"
+#include "tern/qparams.h"
 #include "tern/quantize.h"
 #include "units.h"
 
@@ -19,7 +20,7 @@ struct ExplainArguments {
   SchemeArguments scheme;
   std::string dtype = "f32";
   std::optional<std::int64_t> m;
-  std::optional<std::string> math;
+  std::optional<std::string> math, method;
   std::string kernel;
   std::optional<int> threads;
   std::string device, tuning;
@@ -32,6 +33,7 @@ struct Problem {
   DType dtype;
   std::optional<std::int64_t> m;
   LinearMath math;
+  QparamsMethod method;
 };
 
 bool has_tokens(const std::string& op) { return op == "linear" || op == "activation_quantize"; }
@@ -59,7 +61,7 @@ Result<Decision> decide(const Context& context, const typename Op::Problem& prob
 }
 
 // Affine ops have channels and tokens; of a matrix, a row is either.
-bool is_affine(const std::string& op) { return op.starts_with("affine_") || op.starts_with("fake_"); }
+bool is_affine(const std::string& op) { return op.starts_with("affine_") || op.starts_with("fake_") || has_method(op); }
 AffineGranularity affine(const Granularity& granularity) {
   switch (granularity.kind) {
     case Granularity::Kind::tensor: break;
@@ -76,6 +78,10 @@ Result<Decision> decide_affine(const Context& context, const Problem& p, const P
   problem.granularity = affine(p.words.granularity);
   problem.dtype = p.dtype;
   problem.format = p.words.format;
+  if constexpr (requires { problem.method; }) {
+    problem.method = p.method;
+    problem.zero_points = p.method == QparamsMethod::minmax;
+  }
   return decide<Op>(context, problem, preference);
 }
 
@@ -123,9 +129,12 @@ Result<Decision> decide(const Context& context, const std::string& op, const Pro
   if (op == "affine_dequantize") return decide_affine<AffineDequantize>(context, p, preference);
   if (op == "fake_quantize") return decide_affine<FakeQuantize>(context, p, preference);
   if (op == "fake_quantize_backward") return decide_affine<FakeQuantizeBackward>(context, p, preference);
+  if (op == "choose_qparams") return decide_affine<ChooseQparams>(context, p, preference);
+  if (op == "dynamic_quantize") return decide_affine<DynamicQuantize>(context, p, preference);
   return Error{Code::invalid_argument,
                fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear, "
-                           "affine_quantize, affine_dequantize, fake_quantize, fake_quantize_backward",
+                           "affine_quantize, affine_dequantize, fake_quantize, fake_quantize_backward, "
+                           "choose_qparams, dynamic_quantize",
                            op),
                "explain"};
 }
@@ -139,6 +148,7 @@ Json problem_json(const std::string& op, const Problem& p) {
                {"format", name(p.words.format)}};
   if (has_tokens(op)) json["m"] = p.m ? Json(*p.m) : Json(nullptr);
   if (op == "linear") json["math"] = name(p.math);
+  if (has_method(op)) json["method"] = name(p.method);
   return json;
 }
 
@@ -233,7 +243,10 @@ Result<int> run(const ExplainArguments& arguments) {
     return Error{Code::invalid_argument, fmt::format("{} has no tokens (it was given {})", arguments.op, *arguments.m),
                  "--m"};
 
-  const Problem problem{*shape, *words, *dtype, arguments.m, *math};
+  const Result<QparamsMethod> method = parse_method(arguments.method, arguments.op);
+  if (!method.ok()) return method.error();
+
+  const Problem problem{*shape, *words, *dtype, arguments.m, *math, *method};
   if (!arguments.tuning.empty() && arguments.op != "linear") return only_linear_has("--tuning", arguments.op);
   const Result<Tuning> tuning = parse_tuning(arguments.tuning);
   if (!tuning.ok()) return tuning.error();
@@ -262,6 +275,7 @@ void add_explain(CLI::App& app, Session& session) {
       ->type_name("NAME");
   command->add_option("--m", arguments->m, "Tokens, for linear and activation_quantize")->type_name("N");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
+  add_method_argument(*command, arguments->method);
   command->add_option("--kernel", arguments->kernel, "Insist on this kernel")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_device_argument(*command, arguments->device);
@@ -272,7 +286,8 @@ void add_explain(CLI::App& app, Session& session) {
                           "tern explain ternary_dequantize --shape 4096x4096 --format i8 --json",
                           "tern explain ternary_quantize --shape 4096x4096 --dtype bf16",
                           "tern explain linear --shape 2560x6912 --m 32 --dtype i8",
-                          "tern explain affine_quantize --shape 4096x4096 --granularity group:128 --format s4"});
+                          "tern explain affine_quantize --shape 4096x4096 --granularity group:128 --format s4",
+                          "tern explain dynamic_quantize --shape 4096x4096 --granularity row --method minmax"});
   on_run(*command, session, std::move(arguments), &run);
 }
 

@@ -15,6 +15,7 @@
 #include "tern/observer.h"
 #include "tern/plan.h"
 #include "tern/precision.h"
+#include "tern/qparams.h"
 #include "tern/quantize.h"
 #include "tern/status.h"
 #include "tern/tensor.h"

@@ -548,3 +548,4 @@ TERN_API tern_status tern_load_quantized(const tern_context* context, const char
 #include "tern/tern_c_layout.h"
 #include "tern/tern_c_linear.h"
 #include "tern/tern_c_model.h"
+#include "tern/tern_c_qparams.h"

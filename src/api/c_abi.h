@@ -145,6 +145,7 @@ inline constexpr MetaKind kLastMetaKind = MetaKind::f64;
 inline constexpr Action kLastAction = Action::drop;
 inline constexpr WeightScale kLastWeightScale = WeightScale::divides;
 inline constexpr AffineMath kLastAffineMath = AffineMath::torch_cuda;
+inline constexpr QparamsMethod kLastQparamsMethod = QparamsMethod::mse;
 inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 
 // Structs that grow. `first_bytes` are those of the first version, which every caller has; `defaults` is what fields
@@ -195,6 +196,10 @@ TERN_C_STRUCT(tern_fake_quantize_problem, strict, TERN_FAKE_QUANTIZE_PROBLEM_INI
 TERN_C_STRUCT(tern_fake_quantize_args, mask, TERN_FAKE_QUANTIZE_ARGS_INIT);
 TERN_C_STRUCT(tern_fake_quantize_backward_problem, grad_factor, TERN_FAKE_QUANTIZE_BACKWARD_PROBLEM_INIT);
 TERN_C_STRUCT(tern_fake_quantize_backward_args, grad_zero_points, TERN_FAKE_QUANTIZE_BACKWARD_ARGS_INIT);
+TERN_C_STRUCT(tern_choose_qparams_problem, even_groups, TERN_CHOOSE_QPARAMS_PROBLEM_INIT);
+TERN_C_STRUCT(tern_choose_qparams_args, zero_points, TERN_CHOOSE_QPARAMS_ARGS_INIT);
+TERN_C_STRUCT(tern_dynamic_quantize_problem, even_groups, TERN_DYNAMIC_QUANTIZE_PROBLEM_INIT);
+TERN_C_STRUCT(tern_dynamic_quantize_args, zero_points, TERN_DYNAMIC_QUANTIZE_ARGS_INIT);
 #undef TERN_C_STRUCT
 
 template <class T>
@@ -313,6 +318,10 @@ Result<FakeQuantize::Problem> to_problem(const char* where, const tern_fake_quan
 Result<FakeQuantize::Args> to_args(const char* where, const tern_fake_quantize_args* args);
 Result<FakeQuantizeBackward::Problem> to_problem(const char* where, const tern_fake_quantize_backward_problem* problem);
 Result<FakeQuantizeBackward::Args> to_args(const char* where, const tern_fake_quantize_backward_args* args);
+Result<ChooseQparams::Problem> to_problem(const char* where, const tern_choose_qparams_problem* problem);
+Result<ChooseQparams::Args> to_args(const char* where, const tern_choose_qparams_args* args);
+Result<DynamicQuantize::Problem> to_problem(const char* where, const tern_dynamic_quantize_problem* problem);
+Result<DynamicQuantize::Args> to_args(const char* where, const tern_dynamic_quantize_args* args);
 Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
 tern_layout_spec from_spec(const LayoutSpec& spec);
 tern_scale_loss from_loss(const ScaleLoss& loss);

@@ -1,39 +1,17 @@
 // The C ABI: problems and arguments of the affine ops in C++, and their words.
-#include "api/c_abi.h"
+#include "api/c_affine.h"
 
 namespace tern::c {
-namespace {
 
 Result<AffineGranularity> to_affine_granularity(const char* where, const char* field,
-                                                const tern_affine_granularity& given) {
-  TERN_ASSIGN(kind, to_enum(where, field, given.kind, AffineGranularity::Kind::group, ".kind"));
-  return AffineGranularity{kind, given.axis, given.group_size};
+                                                const tern_affine_granularity& granularity) {
+  TERN_ASSIGN(kind, to_enum(where, field, granularity.kind, AffineGranularity::Kind::group, ".kind"));
+  return AffineGranularity{kind, granularity.axis, granularity.group_size};
 }
-
-// What the problems of both ops have.
-template <class Problem, class Given>
-Result<Problem> to_either(const char* where, const Given& given) {
-  Problem problem;
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  problem.shape = shape;
-  problem.granularity = granularity;
-  problem.dtype = dtype;
-  problem.format = format;
-  problem.scale_dtype = scale_dtype;
-  problem.zero_points = given.zero_points != 0;
-  problem.even_groups = given.even_groups != 0;
-  return problem;
-}
-
-}  // namespace
 
 Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_quantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
-  TERN_ASSIGN(made, to_either<AffineQuantize::Problem>(where, given));
+  TERN_ASSIGN(made, to_affine<AffineQuantize::Problem>(where, given));
   TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
   TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
   made.q_min = given.q_min;
@@ -54,7 +32,7 @@ Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quanti
 
 Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
-  return to_either<AffineDequantize::Problem>(where, given);
+  return to_affine<AffineDequantize::Problem>(where, given);
 }
 
 Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args) {

@@ -214,3 +214,5 @@ TERN_DEFINE_PLAN(affine_quantize, AffineQuantize);
 TERN_DEFINE_PLAN(affine_dequantize, AffineDequantize);
 TERN_DEFINE_PLAN(fake_quantize, FakeQuantize);
 TERN_DEFINE_PLAN(fake_quantize_backward, FakeQuantizeBackward);
+TERN_DEFINE_PLAN(choose_qparams, ChooseQparams);
+TERN_DEFINE_PLAN(dynamic_quantize, DynamicQuantize);

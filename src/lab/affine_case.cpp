@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kDefaultRows = 65536;  // with 4096 columns 1 GiB of f32, larger than most last-level caches
 constexpr std::int64_t kDefaultK = 4096;
 
-enum Part : std::size_t { kCodes, kScales, kFloats };  // and more floats
+enum Part : std::size_t { kCodes, kScales, kZeroPoints, kFloats };  // and more floats
 
 }  // namespace
 
@@ -47,7 +47,7 @@ Result<AffineCopies> AffineCopies::make(const BenchRequest& request, const Conte
   const auto code_bytes = static_cast<std::size_t>(shape[0] * row_bytes(parts.mask ? Format::u8 : format, shape[1]));
   const std::size_t scale_bytes = static_cast<std::size_t>(scale_count) * sizeof(float);
   made.bytes_ = static_cast<std::int64_t>(parts.floats * float_bytes + code_bytes + scale_bytes);
-  std::vector<std::size_t> sizes = {code_bytes, scale_bytes};
+  std::vector<std::size_t> sizes = {code_bytes, scale_bytes, scale_bytes};
   sizes.resize(kFloats + parts.floats, float_bytes);
   TERN_ASSIGN(rotation, Rotation::make(request, context, sizes));
   made.rotation_ = std::move(rotation);
@@ -60,6 +60,7 @@ Result<AffineCopies> AffineCopies::make(const BenchRequest& request, const Conte
                                                made.rotation_.part(kFloats + tensor, copy), elems));
     std::memset(made.rotation_.part(kCodes, copy), 0, code_bytes);
     std::memcpy(made.rotation_.part(kScales, copy), scales.data(), scale_bytes);
+    std::memset(made.rotation_.part(kZeroPoints, copy), 0, scale_bytes);
   }
   return made;
 }
@@ -74,6 +75,10 @@ TensorView AffineCopies::codes(std::int64_t copy) const {
 }
 TensorView AffineCopies::scales(std::int64_t copy) const {
   return {rotation_.part(kScales, copy), DType::f32, {scale_count_}, rotation_.device()};
+}
+
+TensorView AffineCopies::zero_points(std::int64_t copy) const {
+  return {rotation_.part(kZeroPoints, copy), DType::i32, {scale_count_}, rotation_.device()};
 }
 
 nlohmann::ordered_json AffineCopies::problem() const {

@@ -39,6 +39,7 @@ class AffineCopies {
   [[nodiscard]] TensorView floats(std::int64_t copy, std::size_t tensor = 0) const;
   [[nodiscard]] TensorView codes(std::int64_t copy) const;  // or the mask
   [[nodiscard]] TensorView scales(std::int64_t copy) const;
+  [[nodiscard]] TensorView zero_points(std::int64_t copy) const;
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }  // of one copy: floats + codes + scales
   [[nodiscard]] const std::string& note() const { return rotation_.note(); }
   [[nodiscard]] nlohmann::ordered_json problem() const;

@@ -13,6 +13,7 @@
 #include "tern/context.h"
 #include "tern/linear.h"
 #include "tern/plan.h"
+#include "tern/qparams.h"
 #include "tern/status.h"
 #include "tern/types.h"
 
@@ -36,6 +37,7 @@ struct BenchRequest {
   std::optional<DType> dtype;    // of the float side; of linear's x, where it is i8 unless said
   DType y_dtype = DType::f32;    // of linear's results
   LinearMath math = LinearMath::w2a8;
+  QparamsMethod method = QparamsMethod::absmax;
   std::string model;                        // linear only: all layers of this model instead of one shape
   bool baselines = false;                   // linear only: other libraries beside the kernel, where they are installed
   std::optional<DeviceId> device;           // empty: TERN_DEVICE, else the CPU

@@ -13,6 +13,8 @@ Result<OpCase> bench_affine_quantize(const BenchRequest& request, const Context&
 Result<OpCase> bench_affine_dequantize(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_fake_quantize(const BenchRequest& request, const Context& context);
 Result<OpCase> bench_fake_quantize_backward(const BenchRequest& request, const Context& context);
+Result<OpCase> bench_choose_qparams(const BenchRequest& request, const Context& context);
+Result<OpCase> bench_dynamic_quantize(const BenchRequest& request, const Context& context);
 
 struct OpBench {
   std::string_view op;
@@ -28,6 +30,8 @@ inline constexpr OpBench kOpBenches[] = {
     {"affine_dequantize", bench_affine_dequantize},
     {"fake_quantize", bench_fake_quantize},
     {"fake_quantize_backward", bench_fake_quantize_backward},
+    {"choose_qparams", bench_choose_qparams},
+    {"dynamic_quantize", bench_dynamic_quantize},
 };
 
 }  // namespace tern::lab

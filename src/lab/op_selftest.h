@@ -52,6 +52,8 @@ Result<Comparison> selftest_affine_quantize(const Context& context, const Kernel
 Result<Comparison> selftest_affine_dequantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_fake_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_fake_quantize_backward(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_choose_qparams(const Context& context, const KernelDescription& kernel);
+Result<Comparison> selftest_dynamic_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel);
 
 }  // namespace tern::lab

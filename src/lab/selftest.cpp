@@ -25,7 +25,9 @@ constexpr std::array kOps = {OpSelftest{"ternary_quantize", selftest_ternary_qua
                              OpSelftest{"affine_quantize", selftest_affine_quantize},
                              OpSelftest{"affine_dequantize", selftest_affine_dequantize},
                              OpSelftest{"fake_quantize", selftest_fake_quantize},
-                             OpSelftest{"fake_quantize_backward", selftest_fake_quantize_backward}};
+                             OpSelftest{"fake_quantize_backward", selftest_fake_quantize_backward},
+                             OpSelftest{"choose_qparams", selftest_choose_qparams},
+                             OpSelftest{"dynamic_quantize", selftest_dynamic_quantize}};
 
 const OpSelftest* find(std::string_view op) {
   for (const OpSelftest& o : kOps)

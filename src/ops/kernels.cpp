@@ -5,6 +5,8 @@
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
+#include "ops/choose_qparams/choose_qparams.h"
+#include "ops/dynamic_quantize/dynamic_quantize.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/kernel.h"

@@ -10,6 +10,8 @@
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
+#include "ops/choose_qparams/choose_qparams.h"
+#include "ops/dynamic_quantize/dynamic_quantize.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/linear/linear.h"
@@ -237,5 +239,7 @@ template class Plan<AffineQuantize>;
 template class Plan<AffineDequantize>;
 template class Plan<FakeQuantize>;
 template class Plan<FakeQuantizeBackward>;
+template class Plan<ChooseQparams>;
+template class Plan<DynamicQuantize>;
 
 }  // namespace tern

@@ -216,6 +216,14 @@ TEST_F(BadInputTest, OptionsOfLinearWithOtherOps) {
   }
 }
 
+TEST_F(BadInputTest, MethodsOfScalesThatAreNotChosen) {
+  expect_refused({"bench", "affine_quantize", "--method", "mse"}, "invalid_argument",
+                 "affine_quantize has no --method");
+  expect_refused({"explain", "linear", "--shape", "3x4", "--method", "mse"}, "invalid_argument", "linear has no");
+  expect_refused({"explain", "choose_qparams", "--shape", "3x4", "--method", "median"}, "invalid_argument", "'median'");
+  expect_refused({"explain", "dynamic_quantize", "--shape", "3x4", "--method", "mse"}, "invalid_argument", "mse looks");
+}
+
 TEST_F(BadInputTest, TuningsThatAreNot) {
   for (const Arguments& command : {Arguments{"explain", "linear", "--shape", "3x4"}, Arguments{"bench", "linear"}})
     for (const auto& [tuning, value] : {std::pair("split", "split"), {"threads=x", "'x'"}, {"split=2", "on cpu"}}) {

@@ -1,0 +1,30 @@
+// The C ABI: what the problems of the affine ops share.
+#pragma once
+
+#include "api/c_abi.h"
+
+namespace tern::c {
+
+Result<AffineGranularity> to_affine_granularity(const char* where, const char* field,
+                                                const tern_affine_granularity& granularity);
+
+// The fields that all of them have.
+template <class Problem, class Given>
+Result<Problem> to_affine(const char* where, const Given& given) {
+  Problem problem;
+  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
+  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
+  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
+  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
+  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
+  problem.shape = shape;
+  problem.granularity = granularity;
+  problem.dtype = dtype;
+  problem.format = format;
+  problem.scale_dtype = scale_dtype;
+  problem.zero_points = given.zero_points != 0;
+  problem.even_groups = given.even_groups != 0;
+  return problem;
+}
+
+}  // namespace tern::c

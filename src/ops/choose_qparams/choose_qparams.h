@@ -1,0 +1,68 @@
+// choose_qparams: s = (max - min)/(q_max - q_min) and zp = q_min - rne(min/s) for each range, with min <= 0 <= max; or
+// s = max abs/((q_max - q_min)/2) without zero points. The method says which of a range's values count.
+#pragma once
+
+#include "ops/affine/affine.h"
+#include "ops/choose_qparams/rule.h"
+#include "ops/choose_qparams/simd_table.h"
+#include "ops/kernel.h"
+#include "tern/qparams.h"
+
+namespace tern {
+namespace choose_qparams {
+
+// What a kernel gets: checked arguments.
+struct Params {
+  ChooseQparams::Problem problem;
+  std::string_view op;  // for errors: dynamic_quantize chooses, too
+  Rule rule;
+  ConstTensorView x;
+  void* scales = nullptr;
+  void* zero_points = nullptr;  // i32 of any alignment; null where there are none
+  std::int64_t count = 0;       // of ranges
+};
+
+// The problem and the tensors that every op that chooses has.
+Result<Rule> check_problem(std::string_view op, const ChooseQparams::Problem& problem);
+Result<Params> check_args(const Where& where, const ChooseQparams::Problem& problem, const ConstTensorView& x,
+                          const TensorView& scales, const TensorView& zero_points);
+// The error of a scale that its type cannot hold.
+Error scale_error(const Params& params, std::int64_t range);
+
+template <class T>
+void store(const Params& params, std::int64_t range, const Chosen<T>& chosen) {
+  write_element(params.scales, params.problem.scale_dtype, range, static_cast<double>(chosen.scale));
+  if (params.zero_points != nullptr) store_element(params.zero_points, range, chosen.zero_point);
+}
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const ChooseQparams::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const ChooseQparams::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace choose_qparams
+
+template <>
+struct OpTraits<ChooseQparams> {
+  using Params = choose_qparams::Params;
+  static constexpr std::string_view kName = "choose_qparams";
+
+  static Result<ProblemFacts> facts(const ChooseQparams::Problem& problem);
+  static Result<Params> bind(const ChooseQparams::Problem& problem, const ChooseQparams::Args& args,
+                             DeviceId device = {});
+  static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+};
+
+namespace choose_qparams {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<ChooseQparams, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<ChooseQparams, reference_workspace, reference_run>(table);
+}
+
+}  // namespace choose_qparams
+}  // namespace tern

@@ -1,0 +1,67 @@
+// From the extremes of a range to its scale and zero point: the few operations that reference and driver share. T is
+// the type they are computed in: double for x of f64, else float.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "format/format.h"
+#include "ops/elements.h"
+
+namespace tern::choose_qparams {
+
+struct Rule {
+  CodeRange q = {};
+  bool zero_points = false;
+  DType scale_dtype = DType::f32;
+  float eps = 0x1p-23F;
+};
+
+template <class T>
+struct Chosen {
+  T scale = 0;  // as it is stored; infinite: its type cannot hold it
+  std::int32_t zero_point = 0;
+  friend bool operator==(const Chosen&, const Chosen&) = default;
+};
+
+template <class T>
+T as_stored(T scale, DType dtype) {
+  switch (dtype) {
+    case DType::f64: return scale;
+    case DType::f16: return static_cast<T>(simd::from_f16(simd::to_f16(static_cast<float>(scale))));
+    case DType::bf16: return static_cast<T>(simd::from_bf16(simd::to_bf16(static_cast<float>(scale))));
+    default: return static_cast<T>(static_cast<float>(scale));
+  }
+}
+
+// `up` is the largest x, `down` the largest -x, each at least 0.
+template <class T>
+Chosen<T> choose(const Rule& rule, T up, T down) {
+  const T steps = static_cast<T>(rule.q.max - rule.q.min);
+  T s = rule.zero_points ? (up + down) / steps : std::max(up, down) / (steps / 2);
+  if (std::isinf(s)) s = up / steps + down / steps;  // where max - min alone is too large
+  s = as_stored(std::max(s, static_cast<T>(rule.eps)), rule.scale_dtype);
+  if (!rule.zero_points) return {s, 0};
+  // down/s is hardly more than the steps, so a sum with 1.5 * 2^23 or 2^52 rounds it, nearest even.
+  constexpr T kRound = std::is_same_v<T, float> ? T{0x1.8p23F} : static_cast<T>(0x1.8p52);
+  const auto below = static_cast<std::int32_t>((down / s + kRound) - kRound);
+  return {s, std::clamp(rule.q.min + below, rule.q.min, rule.q.max)};
+}
+
+// The 80 ranges that mse tries: all of the values, 99 %, and so on to 21 %.
+constexpr int kShrinks = 80;
+template <class T>
+Chosen<T> shrunk(const Rule& rule, T up, T down, int i) {
+  const T factor = static_cast<T>(100 - i) / T{100};
+  return choose(rule, up * factor, down * factor);
+}
+
+// The nearest rank, from 1, of the p-th percentile of n values.
+inline std::int64_t rank_of(double percentile, std::int64_t n) {
+  const double rank = std::ceil(percentile * static_cast<double>(n) / 100.0);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(rank), 1, n);
+}
+
+}  // namespace tern::choose_qparams

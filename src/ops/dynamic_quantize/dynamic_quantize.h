@@ -1,0 +1,51 @@
+// dynamic_quantize: choose_qparams by minmax or absmax, then affine_quantize with what was chosen.
+#pragma once
+
+#include "ops/affine_quantize/affine_quantize.h"
+#include "ops/choose_qparams/choose_qparams.h"
+#include "ops/dynamic_quantize/simd_table.h"
+#include "tern/qparams.h"
+
+namespace tern {
+namespace dynamic_quantize {
+
+// What a kernel gets: the checked arguments of both.
+struct Params {
+  choose_qparams::Params choose;
+  affine_quantize::Params quantize;
+};
+
+ChooseQparams::Problem choosing(const DynamicQuantize::Problem& problem);
+AffineQuantize::Problem quantizing(const DynamicQuantize::Problem& problem);
+
+struct ReferenceTable {};
+
+std::size_t reference_workspace(const ReferenceTable&, const DynamicQuantize::Problem&, int threads);
+Status reference_run(const ReferenceTable&, const Params&, const Exec&);
+std::size_t cpu_workspace(const SimdTable&, const DynamicQuantize::Problem&, int threads);
+Status cpu_run(const SimdTable&, const Params&, const Exec&);
+
+}  // namespace dynamic_quantize
+
+template <>
+struct OpTraits<DynamicQuantize> {
+  using Params = dynamic_quantize::Params;
+  static constexpr std::string_view kName = "dynamic_quantize";
+
+  static Result<ProblemFacts> facts(const DynamicQuantize::Problem& problem);
+  static Result<Params> bind(const DynamicQuantize::Problem& problem, const DynamicQuantize::Args& args,
+                             DeviceId device = {});
+  static bool empty(const Params& params) { return affine::is_empty(params.choose.problem.shape); }
+};
+
+namespace dynamic_quantize {
+
+constexpr KernelEntry entry(const SimdTable* table) {
+  return bind_kernel<DynamicQuantize, cpu_workspace, cpu_run>(table);
+}
+constexpr KernelEntry entry(const ReferenceTable* table) {
+  return bind_kernel<DynamicQuantize, reference_workspace, reference_run>(table);
+}
+
+}  // namespace dynamic_quantize
+}  // namespace tern
