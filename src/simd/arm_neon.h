@@ -32,6 +32,13 @@ struct ArmNeon {
   static void store(double* p, D v) { __builtin_memcpy(p, &v, sizeof v); }
   static D pair_sums(F v) { return vpaddq_f64(vcvt_f64_f32(vget_low_f32(v)), vcvt_high_f64_f32(v)); }
   static D abs_quad_sums(const float* p) { return vpaddq_f64(pair_sums(abs(load(p))), pair_sums(abs(load(p + 4)))); }
+  static D abs_quad_sums_bf16(const std::uint16_t* p) {
+    const uint32x4_t v = vreinterpretq_u32_u16(vandq_u16(any<uint16x8_t>(p), vdupq_n_u16(0x7FFF)));
+    const F even = vreinterpretq_f32_u32(vshlq_n_u32(v, 16));
+    const F odd = vreinterpretq_f32_u32(vandq_u32(v, vdupq_n_u32(0xFFFF'0000U)));
+    const D low = vaddq_f64(vcvt_f64_f32(vget_low_f32(even)), vcvt_f64_f32(vget_low_f32(odd)));
+    return vpaddq_f64(low, vaddq_f64(vcvt_high_f64_f32(even), vcvt_high_f64_f32(odd)));
+  }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const auto keep = [&](const float* q) {
       const F a = abs(load(q));
@@ -53,6 +60,7 @@ struct ArmNeon {
   static I zero_i() { return vdupq_n_s32(0); }
   static F abs(F v) { return vabsq_f32(v); }
   static F negate(F v) { return vnegq_f32(v); }
+  static F above(F a, F h) { return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vcgtq_f32(a, h))); }
   static I max_bits(I m, F v) { return max(m, vreinterpretq_s32_f32(v)); }
   static I max(I a, I b) { return vmaxq_s32(a, b); }
   static I add(I a, I b) {  // GCC's word for int32 is a signed sum, which must not overflow
@@ -62,6 +70,15 @@ struct ArmNeon {
   static std::int32_t sum_lanes(I v) { return vaddvq_s32(v); }
 
   static I trits(F x, F h) { return vreinterpretq_s32_u32(vsubq_u32(vcltq_f32(x, vnegq_f32(h)), vcgtq_f32(x, h))); }
+  static B trits_half(const std::uint16_t* p, std::uint16_t most) {
+    const auto eight = [&](const std::uint16_t* q) {
+      const uint16x8_t v = any<uint16x8_t>(q);
+      const uint16x8_t above = vcgtq_u16(vandq_u16(v, vdupq_n_u16(0x7FFF)), vdupq_n_u16(most));
+      const int16x8_t sign = vorrq_s16(vshrq_n_s16(vreinterpretq_s16_u16(v), 15), vdupq_n_s16(1));
+      return vmovn_s16(vandq_s16(sign, vreinterpretq_s16_u16(above)));
+    };
+    return vcombine_s8(eight(p), eight(p + 8));
+  }
   static I int2(F x, F s) {
     return vcvtnq_s32_f32(vminnmq_f32(vmaxnmq_f32(vdivq_f32(x, s), vdupq_n_f32(-2.0F)), vdupq_n_f32(1.0F)));
   }

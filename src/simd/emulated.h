@@ -68,6 +68,14 @@ struct Emulated {
       return (wide_abs(q[0]) + wide_abs(q[1])) + (wide_abs(q[2]) + wide_abs(q[3]));
     });
   }
+  // The same of kD quads of bf16
+  TERN_INLINE static D abs_quad_sums_bf16(const std::uint16_t* p) {
+    std::uint16_t half[4 * kD];
+    float x[4 * kD];
+    __builtin_memcpy(half, p, sizeof half);
+    for (std::size_t i = 0; i < 4 * kD; ++i) x[i] = from_bf16(half[i]);
+    return abs_quad_sums(x);
+  }
   // The same, with +0 for every |p| that is not above h, and the number of those above added to count's lanes
   TERN_INLINE static D abs_quad_sums_above(const float* p, float h, I& count) {
     float kept[4 * kD];
@@ -95,6 +103,10 @@ struct Emulated {
   TERN_INLINE static F negate(F a) {
     return lanes<F>([&](std::size_t i) { return -a.v[i]; });
   }
+  // a where it is above h, else +0
+  TERN_INLINE static F above(F a, F h) {
+    return lanes<F>([&](std::size_t i) { return a.v[i] > h.v[i] ? a.v[i] : 0.0F; });
+  }
   // The larger of two bit patterns as int32: the order of floats that are not negative, with NaN on top
   TERN_INLINE static I max_bits(I m, F a) {
     return max(m, lanes<I>([&](std::size_t i) { return __builtin_bit_cast(std::int32_t, a.v[i]); }));
@@ -121,6 +133,16 @@ struct Emulated {
   // sign(x) where |x| > h, else 0
   TERN_INLINE static I trits(F x, F h) {
     return lanes<I>([&](std::size_t i) { return (x.v[i] > h.v[i] ? 1 : 0) - (x.v[i] < -h.v[i] ? 1 : 0); });
+  }
+  // The same of 4 kF f16 or bf16, narrowed: their bits without the sign have the order of their magnitudes, and `most`
+  // is the largest that is not above h
+  TERN_INLINE static B trits_half(const std::uint16_t* p, std::uint16_t most) {
+    std::uint16_t bits[4 * kF];
+    __builtin_memcpy(bits, p, sizeof bits);
+    return lanes<B>([&](std::size_t i) {
+      const int sign = (bits[i] & 0x8000U) != 0 ? -1 : 1;
+      return static_cast<std::int8_t>((bits[i] & 0x7FFFU) > most ? sign : 0);
+    });
   }
   // rne(min(max(x/s, -2), 1)): a sum with 1.5 * 2^23 rounds to an integer, nearest even
   TERN_INLINE static I int2(F x, F s) {

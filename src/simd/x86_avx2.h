@@ -37,6 +37,18 @@ struct X86Avx2 {
   static D abs_quad_sums(const float* p) {
     return sum_quads(abs_quad(p), abs_quad(p + 4), abs_quad(p + 8), abs_quad(p + 12));
   }
+  static D wide_low(F v) { return _mm256_cvtps_pd(_mm256_castps256_ps128(v)); }
+  static D wide_high(F v) { return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)); }
+  static D abs_quad_sums_bf16(const std::uint16_t* p) {
+    const __m256i v =
+        _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), _mm256_set1_epi16(0x7FFF));
+    const F even = _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
+    const F odd = _mm256_castsi256_ps(_mm256_blend_epi16(v, _mm256_setzero_si256(), 0x55));
+    const D low = _mm256_add_pd(wide_low(even), wide_low(odd));  // halves of quads 0 0 1 1
+    const D high = _mm256_add_pd(wide_high(even), wide_high(odd));
+    const D quads = _mm256_add_pd(_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high));  // 0 2 1 3
+    return _mm256_permute4x64_pd(quads, 0b11'01'10'00);
+  }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const D threshold = _mm256_set1_pd(static_cast<double>(h));
     const auto keep = [&](const float* q) {
@@ -59,6 +71,7 @@ struct X86Avx2 {
   static I zero_i() { return _mm256_setzero_si256(); }
   static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
   static F negate(F v) { return _mm256_xor_ps(_mm256_set1_ps(-0.0F), v); }
+  static F above(F a, F h) { return _mm256_and_ps(a, _mm256_cmp_ps(a, h, _CMP_GT_OQ)); }
   static I max_bits(I m, F v) { return max(m, _mm256_castps_si256(v)); }
   static I max(I a, I b) { return _mm256_max_epi32(a, b); }
   static I add(I a, I b) { return _mm256_add_epi32(a, b); }
@@ -77,6 +90,16 @@ struct X86Avx2 {
     const __m256i above = _mm256_castps_si256(_mm256_cmp_ps(x, h, _CMP_GT_OQ));
     const __m256i below = _mm256_castps_si256(_mm256_cmp_ps(x, negate(h), _CMP_LT_OQ));
     return _mm256_sub_epi32(below, above);  // a mask is -1
+  }
+  static B trits_half(const std::uint16_t* p, std::uint16_t most) {
+    const auto sixteen = [&](const std::uint16_t* q) {
+      const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q));
+      const __m256i above = _mm256_cmpgt_epi16(_mm256_and_si256(v, _mm256_set1_epi16(0x7FFF)),
+                                               _mm256_set1_epi16(static_cast<std::int16_t>(most)));
+      return _mm256_and_si256(above, _mm256_or_si256(_mm256_srai_epi16(v, 15), _mm256_set1_epi16(1)));
+    };
+    const __m256i bytes = _mm256_packs_epi16(sixteen(p), sixteen(p + 16));  // of quads 0 1 4 5 | 2 3 6 7
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7));
   }
   static I int2(F x, F s) {
     const F q = _mm256_min_ps(_mm256_max_ps(_mm256_div_ps(x, s), _mm256_set1_ps(-2.0F)), _mm256_set1_ps(1.0F));

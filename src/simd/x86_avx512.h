@@ -45,6 +45,15 @@ struct X86Avx512 {
     return quad_sums(a, b, [](D v) { return _mm512_mul_pd(v, v); });
   }
   static D abs_quad_sums(const float* p) { return quad_sums(abs(load(p)), abs(load(p + 16))); }
+  static D abs_quad_sums_bf16(const std::uint16_t* p) {
+    const __m512i v = _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi16(0x7FFF));
+    const F even = _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
+    const F odd = _mm512_castsi512_ps(_mm512_maskz_mov_epi16(0xAAAA'AAAAU, v));
+    const D low = _mm512_add_pd(low_half(even), low_half(odd));  // halves of quads 0 0 1 1 2 2 3 3
+    const D high = _mm512_add_pd(high_half(even), high_half(odd));
+    const D quads = _mm512_add_pd(_mm512_unpacklo_pd(low, high), _mm512_unpackhi_pd(low, high));  // 0 4 1 5 2 6 3 7
+    return _mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), quads);
+  }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const auto keep = [&](const float* q) {
       const F a = abs(load(q));
@@ -59,6 +68,7 @@ struct X86Avx512 {
   static I zero_i() { return _mm512_setzero_si512(); }
   static F abs(F v) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0F), v); }
   static F negate(F v) { return _mm512_xor_ps(_mm512_set1_ps(-0.0F), v); }
+  static F above(F a, F h) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, h, _CMP_GT_OQ), a); }
   static I max_bits(I m, F v) { return max(m, _mm512_castps_si512(v)); }
   static I max(I a, I b) { return _mm512_max_epi32(a, b); }
   static std::int32_t max_lane(I v) { return _mm512_reduce_max_epi32(v); }
@@ -69,6 +79,16 @@ struct X86Avx512 {
     const __mmask16 below = _mm512_cmp_ps_mask(x, negate(h), _CMP_LT_OQ);
     return _mm512_mask_sub_epi32(_mm512_maskz_set1_epi32(above, 1), below, _mm512_setzero_si512(),
                                  _mm512_set1_epi32(1));
+  }
+  static B trits_half(const std::uint16_t* p, std::uint16_t most) {
+    const auto half = [&](const std::uint16_t* q) {
+      const __m512i v = _mm512_loadu_si512(q);
+      const __mmask32 above = _mm512_cmpgt_epi16_mask(_mm512_and_si512(v, _mm512_set1_epi16(0x7FFF)),
+                                                      _mm512_set1_epi16(static_cast<std::int16_t>(most)));
+      return _mm512_cvtepi16_epi8(
+          _mm512_or_si512(_mm512_maskz_mov_epi16(above, _mm512_srai_epi16(v, 15)), _mm512_maskz_set1_epi16(above, 1)));
+    };
+    return _mm512_inserti64x4(_mm512_castsi256_si512(half(p)), half(p + 32), 1);
   }
   static I int2(F x, F s) {
     return _mm512_cvtps_epi32(

@@ -33,6 +33,13 @@ struct X86Sse41 {
   // low half and high half of a quad as doubles: (a0 + a1, a2 + a3), then added crosswise with the other quad's
   static D pair_sums(F v) { return _mm_hadd_pd(_mm_cvtps_pd(v), _mm_cvtps_pd(_mm_movehl_ps(v, v))); }
   static D abs_quad_sums(const float* p) { return _mm_hadd_pd(pair_sums(abs(load(p))), pair_sums(abs(load(p + 4)))); }
+  static D abs_quad_sums_bf16(const std::uint16_t* p) {
+    const __m128i v = _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), _mm_set1_epi16(0x7FFF));
+    const F even = _mm_castsi128_ps(_mm_slli_epi32(v, 16)), odd = _mm_castsi128_ps(_mm_blend_epi16(v, zero_i(), 0x55));
+    const D low = _mm_add_pd(_mm_cvtps_pd(even), _mm_cvtps_pd(odd));
+    const D high = _mm_add_pd(_mm_cvtps_pd(_mm_movehl_ps(even, even)), _mm_cvtps_pd(_mm_movehl_ps(odd, odd)));
+    return _mm_hadd_pd(low, high);
+  }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const auto keep = [&](const float* q) {
       const F a = abs(load(q));
@@ -54,6 +61,7 @@ struct X86Sse41 {
   static I zero_i() { return _mm_setzero_si128(); }
   static F abs(F v) { return _mm_andnot_ps(_mm_set1_ps(-0.0F), v); }
   static F negate(F v) { return _mm_xor_ps(_mm_set1_ps(-0.0F), v); }
+  static F above(F a, F h) { return _mm_and_ps(a, _mm_cmpgt_ps(a, h)); }
   static I max_bits(I m, F v) { return max(m, _mm_castps_si128(v)); }
   static I max(I a, I b) { return _mm_max_epi32(a, b); }
   static I add(I a, I b) { return _mm_add_epi32(a, b); }
@@ -68,6 +76,15 @@ struct X86Sse41 {
 
   static I trits(F x, F h) {
     return _mm_sub_epi32(_mm_castps_si128(_mm_cmplt_ps(x, negate(h))), _mm_castps_si128(_mm_cmpgt_ps(x, h)));
+  }
+  static B trits_half(const std::uint16_t* p, std::uint16_t most) {
+    const auto eight = [&](const std::uint16_t* q) {
+      const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(q));
+      const __m128i above =
+          _mm_cmpgt_epi16(_mm_and_si128(v, _mm_set1_epi16(0x7FFF)), _mm_set1_epi16(static_cast<std::int16_t>(most)));
+      return _mm_and_si128(above, _mm_or_si128(_mm_srai_epi16(v, 15), _mm_set1_epi16(1)));
+    };
+    return _mm_packs_epi16(eight(p), eight(p + 8));
   }
   static I int2(F x, F s) {
     return _mm_cvtps_epi32(_mm_min_ps(_mm_max_ps(_mm_div_ps(x, s), _mm_set1_ps(-2.0F)), _mm_set1_ps(1.0F)));

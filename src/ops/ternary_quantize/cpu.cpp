@@ -209,9 +209,12 @@ class Driver {
     const auto measure = [&](double h) {
       WorkQueue queue(segments, 1);
       exec_.threads.run(slots, [&](int slot) {
-        for (std::int64_t i = 0, end = 0; queue.next(i, end);)
+        for (std::int64_t taken = 0, end = 0; queue.next(taken, end);) {
+          // From the end, so that who reads from the begin next finds the first ones in a cache.
+          const std::int64_t i = segments - 1 - taken;
           scratch_.segments[i] = segment(begin + i * segment_elems, std::min(segment_elems, n - i * segment_elems), h,
                                          block_scratch(slot));
+        }
       });
       Segment all;
       simd::PairwiseFold fold;
@@ -227,7 +230,7 @@ class Driver {
       return all;
     };
     const float scale = refine(range, n, measure);
-    if (scale != 0.0F) write_long_range(begin, n, scale, slots);
+    if (scale != 0.0F && p_.codes != nullptr) write_long_range(begin, n, scale, slots);
   }
 
   // Codes of [begin, begin + n): pieces of one row each that begin and end on a byte, or many short rows.
@@ -245,8 +248,10 @@ class Driver {
           const std::int64_t first = (one_row ? column : 0) + at;
           RowWriter writer = row_writer(row, first);
           const std::int64_t last = first + std::min(most, row_elems - at);
-          for (std::int64_t c = first; c < last; c += kBlock) {
-            const std::int64_t part = std::min(kBlock, last - c);
+          // One call where nothing has to be copied: the whole piece lies in one row.
+          const std::int64_t most_at_once = saturate() ? kBlock : last - first;
+          for (std::int64_t c = first; c < last; c += most_at_once) {
+            const std::int64_t part = std::min(most_at_once, last - c);
             writer.write(elements(row * k_ + c, part, block_scratch(slot)), part, scale);
           }
           writer.finish();
@@ -260,7 +265,8 @@ class Driver {
   // is above h. 0 after a non-finite value, and where the scale is beyond f32.
   template <class Measure>
   float refine(std::int64_t range, std::int64_t n, Measure measure) {
-    const Segment all = measure(-1.0);
+    Segment all;
+    if (p_.given == nullptr || !p_.finite) all = measure(-1.0);
     if (all.bad) return 0.0F;
     double scale = 0;
     if (p_.given != nullptr) {
@@ -346,6 +352,17 @@ class Driver {
 };
 
 }  // namespace
+
+const SimdTable& loops_for(Capabilities machine) {
+  const SimdTable* found = nullptr;
+  for (const Kernel& kernel : kernel_list()) {  // best first; the scalar one, which every machine can run, is last
+    const bool ours = kernel.info.op == OpTraits<TernaryQuantize>::kName && kernel.info.device == DeviceKind::cpu &&
+                      kernel.info.isa != "reference" && kernel.entry.table != nullptr;
+    if (found == nullptr && ours && machine.includes(kernel.info.needs))
+      found = static_cast<const SimdTable*>(kernel.entry.table);
+  }
+  return *found;
+}
 
 std::size_t cpu_workspace(const SimdTable&, const TernaryQuantize::Problem& problem, int threads) {
   return Scratch(nullptr, problem.dtype, threads).bytes;

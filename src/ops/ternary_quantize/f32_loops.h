@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/ternary_quantize/error_loops.h"
 #include "ops/ternary_quantize/scale.h"
 #include "ops/ternary_quantize/simd_table.h"
 #include "simd/pairwise_fold.h"
@@ -29,12 +30,12 @@ struct F32Loops {
   static constexpr std::size_t kNearBytes = 1024;
 
   // The last n < kStep elements, then zeros, which are neutral for sums, maxima and codes alike.
-  template <std::size_t kStep>
+  template <std::size_t kStep, class T = float>
   struct Padded {
-    float x[kStep];
-    Padded(const float* from, std::size_t n) {
-      __builtin_memcpy(x, from, n * sizeof(float));
-      for (std::size_t i = n; i < kStep; ++i) x[i] = 0.0F;
+    T x[kStep];
+    Padded(const T* from, std::size_t n) {
+      __builtin_memcpy(x, from, n * sizeof(T));
+      for (std::size_t i = n; i < kStep; ++i) x[i] = T{};
     }
   };
 
@@ -78,15 +79,15 @@ struct F32Loops {
     return lane[0];
   }
 
-  // The sum of one block of at most 1,024 elements; `quads` gives the words of quad sums.
-  template <class Quads, class Fetch>
-  static double block_sum(const float* x, std::size_t n, Quads quads, Fetch fetch) {
+  // The sum of one block of at most 1,024 elements; `quads` gives the words of quad sums. T is float, or bf16 as bits.
+  template <class T, class Quads, class Fetch>
+  static double block_sum(const T* x, std::size_t n, Quads quads, Fetch fetch) {
     D part[kParts];
     const std::size_t full = n / kLaneStep * kLaneStep;
     for (std::size_t first = 0; first < kParts; first += kHeld) {
       D held[kHeld];
       for (std::size_t i = 0; i < kHeld; ++i) held[i] = S::zero_d();
-      const float* p = x + first * kPart;
+      const T* p = x + first * kPart;
       for (std::size_t at = 0; at < full; at += kLaneStep) {
         if (first == 0)
           for (std::size_t i = 0; i < kLaneStep; i += 32) fetch(at + i);
@@ -95,7 +96,7 @@ struct F32Loops {
       for (std::size_t i = 0; i < kHeld; ++i) part[first + i] = held[i];
     }
     if (full < n) {
-      const Padded<kLaneStep> rest(x + full, n - full);
+      const Padded<kLaneStep, T> rest(x + full, n - full);
       for (std::size_t i = 0; i < kParts; ++i) part[i] = S::add(part[i], quads(rest.x + i * kPart));
     }
     return fold_lanes(part);
@@ -182,6 +183,11 @@ struct F32Loops {
         });
     of[0] = finite(S::max_lane(up));
     of[1] = finite(S::max_lane(down));
+  }
+
+  static void error_sums(const void* x, std::int64_t n, double h, double* of) {
+    ErrorLoops<S>::sums(as_f32(x), static_cast<std::size_t>(n), static_cast<float>(h), of,
+                        [](const float* p) { return S::load(p); });
   }
 
   template <int kRule>
@@ -303,6 +309,7 @@ struct F32Loops {
     l.abs_sum_above = abs_sum_above;
     l.max_abs = max_abs;
     l.max_signed = max_signed;
+    l.error_sums = error_sums;
     add_codes<F32Loops>(l);
     return l;
   }

@@ -95,6 +95,25 @@ struct F64Loops {
     of[1] = finite(down);
   }
 
+  static void error_sums(const void* x, std::int64_t n, double h, double* of) {
+    constexpr std::size_t kLanes = 8;
+    double squares[kLanes] = {}, above[kLanes] = {};
+    each_step<kCodeStep>(x, 0, static_cast<std::size_t>(n), [&](const double* p, std::size_t, std::size_t) {
+      for (std::size_t i = 0; i < kCodeStep; ++i) {
+        const double a = __builtin_fabs(p[i]);
+        squares[i % kLanes] += a * a;
+        above[i % kLanes] += a > h ? a : 0.0;
+      }
+    });
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+      for (std::size_t i = 0; i < half; ++i) {
+        squares[i] += squares[i + half];
+        above[i] += above[i + half];
+      }
+    of[0] = squares[0];
+    of[1] = above[0];
+  }
+
   template <int kRule>
   static std::int8_t code(double x, double by) {
     if constexpr (kRule != kInt2) return static_cast<std::int8_t>((x > by ? 1 : 0) - (x < -by ? 1 : 0));
@@ -134,6 +153,7 @@ struct F64Loops {
     l.abs_sum_above = abs_sum_above;
     l.max_abs = max_abs;
     l.max_signed = max_signed;
+    l.error_sums = error_sums;
     add_codes<F64Loops>(l);
     return l;
   }

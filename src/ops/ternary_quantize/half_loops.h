@@ -1,5 +1,5 @@
 // The loops of ternary_quantize over f16 and bf16: a block at a time is widened into the first-level cache, where the
-// loops over f32 find it.
+// loops over f32 find it. Trits need no widening: magnitudes of halves compare as their bits do.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,7 @@ struct HalfLoops {
   static void widen(const std::uint16_t* x, std::size_t n, float* to) {
     std::size_t at = 0;
     for (; at + kStep <= n; at += kStep) {
-      const auto here = reinterpret_cast<std::uintptr_t>(x + at);
-      S::prefetch_l1(reinterpret_cast<const void*>(here + F32::kNearBytes));
-      S::prefetch_l2(reinterpret_cast<const void*>(here + F32::kFarBytes));
+      fetch(x + at);
       for (std::size_t i = at; i < at + kStep; i += S::kF)
         S::store(to + i, kSource == kF16 ? S::load_f16(x + i) : S::load_bf16(x + i));
     }
@@ -48,8 +46,25 @@ struct HalfLoops {
     }
   }
 
+  // Of elements that are read now, from memory.
+  static void fetch(const std::uint16_t* x) {
+    const auto here = reinterpret_cast<std::uintptr_t>(x);
+    S::prefetch_l1(reinterpret_cast<const void*>(here + F32::kNearBytes));
+    S::prefetch_l2(reinterpret_cast<const void*>(here + F32::kFarBytes));
+  }
+
   static double abs_sum(const void* x, std::int64_t n) {
     simd::PairwiseFold fold;
+    if constexpr (kSource == kBf16) {
+      const auto* from = static_cast<const std::uint16_t*>(x);
+      const auto elems = static_cast<std::size_t>(n);
+      for (std::size_t at = 0; at < elems; at += kBlock)
+        fold.add(F32::block_sum(
+            from + at, elems - at < kBlock ? elems - at : kBlock,
+            [](const std::uint16_t* p) { return S::abs_quad_sums_bf16(p); },
+            [&](std::size_t i) { fetch(from + at + i); }));
+      return fold.total();
+    }
     each_block(x, n, [&](const float* block, std::size_t part, std::size_t) {
       fold.add(F32::abs_sum_ahead(block, part, InCache{}));
     });
@@ -82,8 +97,41 @@ struct HalfLoops {
     });
   }
 
+  static void error_sums(const void* x, std::int64_t n, double h, double* of) {
+    ErrorLoops<S>::sums(static_cast<const std::uint16_t*>(x), static_cast<std::size_t>(n), static_cast<float>(h), of,
+                        [](const std::uint16_t* p) { return kSource == kF16 ? S::load_f16(p) : S::load_bf16(p); });
+  }
+
+  // The bits of the largest value that is not above h.
+  static std::uint16_t not_above(float h) {
+    if constexpr (kSource == kBf16) return static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, h) >> 16);
+    const std::uint16_t nearest = simd::to_f16(h);
+    return static_cast<std::uint16_t>(simd::from_f16(nearest) > h ? nearest - 1 : nearest);
+  }
+  template <int kStore>
+  static void trits(const std::uint16_t* x, std::size_t n, float scale, void* codes) {
+    constexpr std::size_t kCodeStep = F32::kCodeStep, kPerByte = kStore == kI8 ? 1 : 4;
+    auto* out = static_cast<std::uint8_t*>(codes);
+    const std::uint16_t most = not_above(threshold(scale));
+    const std::size_t full = n / kCodeStep * kCodeStep;
+    for (std::size_t at = 0; at < full; at += kCodeStep) {
+      for (std::size_t i = 0; i < kCodeStep; i += 32)
+        if ((at + i) % 32 == 0) fetch(x + at + i);
+      F32::template store_step<kStore>(out + at / kPerByte, S::trits_half(x + at, most));
+    }
+    if (full < n) {
+      std::uint8_t step[kCodeStep / kPerByte];
+      const typename F32::template Padded<kCodeStep, std::uint16_t> rest(x + full, n - full);
+      F32::template store_step<kStore>(step, S::trits_half(rest.x, most));
+      const std::size_t bytes = (n - full + kPerByte - 1) / kPerByte;
+      for (std::size_t i = 0; i < bytes; ++i) out[full / kPerByte + i] = step[i];
+    }
+  }
+
   template <int kRule, int kStore>
   static void codes(const void* x, std::int64_t n, float scale, void* out) {
+    if constexpr (kRule != kInt2)
+      return trits<kStore>(static_cast<const std::uint16_t*>(x), static_cast<std::size_t>(n), scale, out);
     each_block(x, n, [&](const float* block, std::size_t part, std::size_t at) {
       F32::template codes_ahead<kRule, kStore>(
           block, part, scale, static_cast<std::uint8_t*>(out) + (kStore == kI8 ? at : at / 4), InCache{});
@@ -114,6 +162,7 @@ struct HalfLoops {
     l.abs_sum_above = abs_sum_above;
     l.max_abs = max_abs;
     l.max_signed = max_signed;
+    l.error_sums = error_sums;
     add_codes<HalfLoops>(l);
     return l;
   }

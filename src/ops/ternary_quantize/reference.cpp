@@ -87,7 +87,7 @@ template <class T>
 Status run(const Params& params) {
   const auto& problem = params.problem;
   const Range all(params, 0, problem.rows * problem.k);
-  if (problem.non_finite == NonFinite::reject)
+  if (problem.non_finite == NonFinite::reject && !params.finite)
     for (std::int64_t i = 0; i < all.count(); ++i)
       if (!std::isfinite(all.raw(i))) return non_finite_error(params, i);
 
@@ -104,6 +104,7 @@ Status run(const Params& params) {
     const auto stored = static_cast<float>(scale);  // the one rounding of an f64 scale
     if (std::isinf(stored)) return scale_error(params, r, scale);
     write_element(params.scales, DType::f32, r, static_cast<double>(stored));
+    if (params.codes == nullptr) continue;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t column = (first + i) % problem.k;
       row[static_cast<std::size_t>(column)] =

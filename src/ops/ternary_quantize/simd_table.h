@@ -25,6 +25,10 @@ struct SourceLoops {
   double (*abs_sum_above)(const void* x, std::int64_t n, double h, std::int64_t* count);
   double (*max_abs)(const void* x, std::int64_t n);               // infinite after a non-finite value
   void (*max_signed)(const void* x, std::int64_t n, double* of);  // of x, of -x, of 0; the same
+  // of[0] = sum of x^2, of[1] = sum of |x| where |x| > h, of finite elements: what quality is made of. Other than the
+  // sums above these are right to 6 digits, and infinite where a square is beyond f32 (of f64: beyond f64). h is above
+  // 1e-15, so that squares below f32 do not matter.
+  void (*error_sums)(const void* x, std::int64_t n, double h, double* of);
   // `scale` as stored. n is a multiple of 4 except at the end of a row, whose padding is then written too.
   void (*codes[kRules][kStores])(const void* x, std::int64_t n, float scale, void* codes);
 };

@@ -60,13 +60,15 @@ Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize
 Error ternary_quantize::non_finite_error(const Params& params, std::int64_t index) {
   const std::int64_t row = index / params.problem.k, column = index % params.problem.k;
   const double value = read_element(params.x, params.problem.dtype, row * params.x_stride + column);
-  return error_at(index, Code::non_finite, OpTraits<TernaryQuantize>::kName,
-                  "x[{}, {}] (element {}) is {}; quantize finite values, or use the policy saturate", row, column,
-                  index, value);
+  const std::int64_t in_tensor = params.first_row * params.problem.k + index;
+  return error_at(in_tensor, Code::non_finite, OpTraits<TernaryQuantize>::kName,
+                  "x[{}, {}] (element {}) is {}; quantize finite values, or use the policy saturate",
+                  params.first_row + row, column, in_tensor, value);
 }
 
 Error ternary_quantize::scale_error(const Params& params, std::int64_t range, double scale) {
   const std::int64_t per_row = params.ranges.per_row;
+  range += params.first_row * per_row;
   const std::string whose = per_row == 0   ? "the tensor"
                             : per_row == 1 ? fmt::format("row {}", range)
                                            : fmt::format("group {} of row {}", range % per_row, range / per_row);

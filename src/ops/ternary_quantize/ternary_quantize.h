@@ -28,12 +28,20 @@ struct Params {
   float* scales = nullptr;
   const float* given = nullptr;  // null: the scheme computes its scales
   std::int64_t given_step = 0;   // 0: one for all ranges, 1: one per range
+
+  // For who walks through a large tensor in pieces of rows, on a CPU. For the scale of all of them codes may be null:
+  // then the scale of a tensor-wide range is all that is computed, and given with each piece.
+  std::int64_t first_row = 0;  // of the tensor, for the words of errors
+  bool finite = false;         // known to hold no other values; for given scales
 };
 
 // The error every kernel gives for a non-finite value at a row-major index.
 Error non_finite_error(const Params& params, std::int64_t index);
 // The error every kernel gives for a scale of f64 input that is beyond f32.
 Error scale_error(const Params& params, std::int64_t range, double scale);
+
+// The loops of the best instruction set that a machine has, for sums that are no kernel's.
+const SimdTable& loops_for(Capabilities machine);
 
 struct ReferenceTable {};
 

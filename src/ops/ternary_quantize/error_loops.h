@@ -1,0 +1,73 @@
+// What n values lose by becoming trits, over any set of vector words: the sums that SimdTable's error_sums promises.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tern::ternary_quantize {
+namespace {
+
+// Element i belongs to f32 lane i mod 32; after sixteen adds quads of lanes go to one of eight f64 lanes, which fold
+// at the end: the same order, and the same bits, whatever the width of a vector.
+template <class S>
+struct ErrorLoops {
+  using F = typename S::F;
+  using D = typename S::D;
+
+  static constexpr std::size_t kLanes = 32, kWideLanes = kLanes / 4;
+  static constexpr std::size_t kVectors = kLanes / S::kF, kWide = kWideLanes / S::kD;
+  static constexpr std::size_t kBlock = 16 * kLanes;
+
+  struct Wide {
+    D part[kWide];
+    Wide() {
+      for (D& d : part) d = S::zero_d();
+    }
+    // Lanes that are not negative.
+    void add(const F (&lanes)[kVectors]) {
+      float v[kLanes];
+      for (std::size_t i = 0; i < kVectors; ++i) S::store(v + i * S::kF, lanes[i]);
+      for (std::size_t i = 0; i < kWide; ++i) part[i] = S::add(part[i], S::abs_quad_sums(v + i * 4 * S::kD));
+    }
+    [[nodiscard]] double total() const {
+      double lane[kWideLanes];
+      for (std::size_t i = 0; i < kWide; ++i) S::store(lane + i * S::kD, part[i]);
+      for (std::size_t half = kWideLanes / 2; half > 0; half /= 2)
+        for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
+      return lane[0];
+    }
+  };
+
+  // load(p) gives S::kF elements as f32.
+  template <class T, class Load>
+  static void sums(const T* x, std::size_t n, float threshold, double* of, Load load) {
+    const F h = S::set1(threshold);
+    Wide squares, above;
+    for (std::size_t at = 0; at < n;) {
+      F xx[kVectors], big[kVectors];
+      for (std::size_t i = 0; i < kVectors; ++i) xx[i] = big[i] = S::zero_f();
+      const auto step = [&](const T* p) {
+        for (std::size_t i = 0; i < kVectors; ++i) {
+          const F a = S::abs(load(p + i * S::kF));
+          xx[i] = S::add(xx[i], S::mul(a, a));
+          big[i] = S::add(big[i], S::above(a, h));
+        }
+      };
+      const std::size_t end = n - at < kBlock ? n : at + kBlock;
+      for (; at + kLanes <= end; at += kLanes) step(x + at);
+      if (at < end) {  // zeros do not count
+        T rest[kLanes] = {};
+        __builtin_memcpy(rest, x + at, (end - at) * sizeof(T));
+        step(rest);
+        at = end;
+      }
+      squares.add(xx);
+      above.add(big);
+    }
+    of[0] = squares.total();
+    of[1] = above.total();
+  }
+};
+
+}  // namespace
+}  // namespace tern::ternary_quantize
