@@ -56,7 +56,8 @@ TERN_API std::optional<Granularity> scales_in(Layout);
 // The bytes of [n, k] weights, scales and padding included. A shape that the layout cannot hold, or tiles that it
 // cannot have, is an unsupported that says why.
 TERN_API Result<std::size_t> layout_bytes(const LayoutSpec&, std::int64_t n, std::int64_t k);
-// How many rows lie together: pieces of import_rows() and export_rows() begin and end at multiples of it.
+// How many rows lie together: pieces of import_rows() and export_rows() begin and end at multiples of it (but any rows
+// of hf_packed can be imported).
 TERN_API Result<std::int64_t> layout_row_block(const LayoutSpec&, std::int64_t n, std::int64_t k);
 // How many scales lie in the bytes.
 TERN_API Result<std::int64_t> layout_scales(const LayoutSpec&, std::int64_t n, std::int64_t k);
@@ -94,10 +95,11 @@ struct FittedScales {
 };
 // Scales as the layout has them. `scales` are as ternary_quantize writes them for the granularity, of n rows: all of
 // them, or for layouts with scales by blocks those of a piece. A scale that meets no trit but 0 need not fit: it has no
-// say, and where no other has one either, the first (or for a block 1) stands.
+// say, and where no other has one either, the first (or for a block 1) stands. Errors and the loss count from
+// `first_scale` on: the place of a piece's first scale among all.
 TERN_API Result<FittedScales> fit_scales(Layout, const ConstTensorView& codes, std::int64_t n, std::int64_t k,
                                          std::span<const float> scales, const Granularity& granularity,
-                                         Lossy lossy = Lossy::refuse);
+                                         Lossy lossy = Lossy::refuse, std::int64_t first_scale = 0);
 
 // From canonical i2 codes, with the same checks. Scales are none where the layout has none: they must be kept apart.
 TERN_API Result<ScaleLoss> export_weights(const LayoutSpec&, const ConstTensorView& codes, std::int64_t n,

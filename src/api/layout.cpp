@@ -52,8 +52,10 @@ struct Piece {
 };
 
 Result<Piece> check(const LayoutSpec& spec, std::int64_t n, std::int64_t k, RowRange range,
-                    const ConstTensorView& codes, const void* bytes, std::size_t byte_count, std::size_t scale_count) {
+                    const ConstTensorView& codes, const void* bytes, std::size_t byte_count, std::size_t scale_count,
+                    bool import = false) {
   TERN_ASSIGN(shape, checked_shape(spec, n, k));
+  if (import && spec.layout == Layout::hf_packed && range.count < n) shape.row_block = 1;
   if (byte_count != static_cast<std::size_t>(shape.bytes))
     return error(Code::invalid_argument, kWhere, "{} x {} in {} are {} bytes, {} were given", n, k, name(spec.layout),
                  shape.bytes, byte_count);
@@ -177,7 +179,7 @@ Result<std::int64_t> layout_scales(const LayoutSpec& spec, std::int64_t n, std::
 
 Status import_rows(const LayoutSpec& spec, std::span<const std::uint8_t> bytes, std::int64_t n, std::int64_t k,
                    RowRange range, const TensorView& codes, std::span<float> scales) {
-  TERN_ASSIGN(piece, check(spec, n, k, range, codes, bytes.data(), bytes.size(), scales.size()));
+  TERN_ASSIGN(piece, check(spec, n, k, range, codes, bytes.data(), bytes.size(), scales.size(), true));
   if (range.count == 0 || k == 0) return {};
   const FpEnvGuard guard;
   auto* data = static_cast<std::uint8_t*>(codes.data);

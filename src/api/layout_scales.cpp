@@ -24,6 +24,7 @@ struct Source {
   std::int64_t k = 0;
   Ranges ranges;
   const float* scales = nullptr;
+  std::int64_t first_scale = 0;  // for who is told an index
 
   [[nodiscard]] std::int64_t index_of(std::int64_t row, std::int64_t column) const {
     return ranges.per_row == 0 ? 0 : row * ranges.per_row + column / ranges.len;
@@ -79,19 +80,20 @@ class Fitter {
   // One scale of the layout from those that share it.
   Result<float> fit(const Shared& shared, bool f16) {
     if (const std::int64_t other = shared.differing(); other >= 0 && lossy_ == Lossy::refuse)
-      return error_at(other, Code::unsupported, kWhere,
+      return error_at(source_.first_scale + other, Code::unsupported, kWhere,
                       "{} has one scale for {}; scale {} is {}, scale {} is {}: quantize by {}, or allow the loss",
-                      name(source_.layout), f16 ? "256 columns" : "the tensor", shared.live()[0],
-                      source_.scale(shared.live()[0]), other, source_.scale(other), f16 ? "row or tensor" : "tensor");
+                      name(source_.layout), f16 ? "256 columns" : "the tensor", source_.first_scale + shared.live()[0],
+                      source_.scale(shared.live()[0]), source_.first_scale + other, source_.scale(other),
+                      f16 ? "row or tensor" : "tensor");
     float scale = shared.mean();
     if (f16 && !is_f16(scale)) {
       const float rounded = simd::from_f16(simd::to_f16(scale));
       const std::int64_t index = shared.live()[0];
       if (lossy_ == Lossy::refuse || !valid_scale(rounded))
         return error_at(
-            index, Code::unsupported, kWhere, "{} holds scales in f16, which scale {}, {}, is not: {}",
-            name(source_.layout), index, scale,
-            valid_scale(rounded) ? "another layout keeps it, or allow the loss" : "it is out of their range");
+            source_.first_scale + index, Code::unsupported, kWhere,
+            "{} holds scales in f16, which scale {}, {}, is not: {}", name(source_.layout), source_.first_scale + index,
+            scale, valid_scale(rounded) ? "another layout keeps it, or allow the loss" : "it is out of their range");
       scale = rounded;
     }
     for (const std::int64_t index : shared.live()) note(index, scale);
@@ -105,7 +107,7 @@ class Fitter {
       ++loss.changed;
       if (change_[i] <= loss.largest_relative) continue;
       loss.largest_relative = change_[i];
-      loss.index = static_cast<std::int64_t>(i);
+      loss.index = source_.first_scale + static_cast<std::int64_t>(i);
     }
     return loss;
   }
@@ -174,7 +176,8 @@ bool all_zero(const std::uint8_t* row, std::int64_t begin, std::int64_t end) {
 }
 
 Result<FittedScales> fit_scales(Layout layout, const ConstTensorView& codes, std::int64_t n, std::int64_t k,
-                                std::span<const float> scales, const Granularity& granularity, Lossy lossy) {
+                                std::span<const float> scales, const Granularity& granularity, Lossy lossy,
+                                std::int64_t first_scale) {
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::f32, granularity));
   const ScalesIn kind = scales_in_bytes(layout);
   if (kind == ScalesIn::none) {
@@ -192,7 +195,8 @@ Result<FittedScales> fit_scales(Layout layout, const ConstTensorView& codes, std
   const FpEnvGuard guard;
   TERN_RETURN_IF_ERROR(check_scales(kWhere, "scales", scales.data(), ranges.total));
   if (ranges.total == 0) return FittedScales{};
-  const Source source{layout, {static_cast<const std::uint8_t*>(codes.data), rows.stride}, k, ranges, scales.data()};
+  const Source source{layout,     {static_cast<const std::uint8_t*>(codes.data), rows.stride}, k, ranges, scales.data(),
+                      first_scale};
   return kind == ScalesIn::trailer ? fit_tensor(source, n, lossy) : fit_blocks(source, n, lossy);
 }
 

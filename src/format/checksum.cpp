@@ -27,6 +27,13 @@ void RunningChecksum::add(std::span<const std::uint8_t> bytes) {
 }
 std::uint64_t RunningChecksum::value() const { return XXH64_digest(&state_->xxh); }
 
+std::uint64_t RunningChecksum::value_with(std::span<const std::uint8_t> bytes) const {
+  XXH64_state_t copy;
+  XXH64_copyState(&copy, &state_->xxh);
+  if (!bytes.empty()) XXH64_update(&copy, bytes.data(), bytes.size());
+  return XXH64_digest(&copy);
+}
+
 std::uint64_t checksum_rows(const StridedBytes& codes, std::span<const std::uint8_t> scales) {
   RunningChecksum sum;
   for (std::int64_t row = 0; row < codes.rows; ++row)

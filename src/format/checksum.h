@@ -28,6 +28,8 @@ class RunningChecksum {
   RunningChecksum& operator=(const RunningChecksum&) = delete;
   void add(std::span<const std::uint8_t> bytes);
   [[nodiscard]] std::uint64_t value() const;
+  // What it would be if these came next.
+  [[nodiscard]] std::uint64_t value_with(std::span<const std::uint8_t> bytes) const;
 
  private:
   struct State;

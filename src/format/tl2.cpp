@@ -72,9 +72,14 @@ std::int64_t code_bytes(std::int64_t n, std::int64_t k) {
   return static_cast<std::int64_t>(round_up(triples + 64 * static_cast<std::uint64_t>(n), 32));
 }
 
-std::int64_t used_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k) {
+std::array<std::int64_t, 3> part_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k) {
   const std::int64_t three_k = k / tiles.tile_columns * tiles.tile_columns;
-  return n * (three_k / 6) + n * (three_k / 24) + n * ((k - three_k) / 4);
+  return {n * (three_k / 6), n * (three_k / 24), n * ((k - three_k) / 4)};
+}
+
+std::int64_t used_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k) {
+  const auto [indices, signs, pairs] = part_bytes(tiles, n, k);
+  return indices + signs + pairs;
 }
 
 void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes) {

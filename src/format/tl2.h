@@ -55,6 +55,8 @@ static_assert(place(7) == 7 && place(8) == 16 && place(16) == 8 && place(31) == 
 
 // Bytes of all but the trailer; k is at least kMinK.
 std::int64_t code_bytes(std::int64_t n, std::int64_t k);
+// Of indices, of signs and of pairs.
+std::array<std::int64_t, 3> part_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k);
 // What the three parts take of them; the rest is zeros. More than there are if BK leaves over 256 columns of pairs.
 std::int64_t used_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k);
 
