@@ -130,8 +130,11 @@ class CheckpointWriter {
 
   // The next bytes, in pieces of any size; a piece may not reach over the end of a tensor.
   TERN_API Status write(std::span<const std::uint8_t> bytes);
-  // Replaces the bytes of tensors()[index], which are written: what is known only at the end may be zeros before.
-  TERN_API Status overwrite(std::size_t index, std::span<const std::uint8_t> bytes);
+  // Goes on with the next tensor and leaves the bytes of this one, of which none is written, to fill().
+  TERN_API Status skip();
+  // The next bytes of tensors()[index], which was skipped, in pieces of any size: what is known only later, or copied
+  // beside the others. All of them must be there when finish() is called.
+  TERN_API Status fill(std::size_t index, std::span<const std::uint8_t> bytes);
   // Replaces the metadata by one of the same length in the file: the same keys, and texts as long as before.
   TERN_API Status replace_metadata(const Metadata& metadata);
   // Fails, leaving nothing behind, when bytes are missing.

@@ -1,6 +1,7 @@
 // CheckpointWriter: the header first, then bytes in order, zeros between tensors, and a name only at the end.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "io/file_error.h"
 #include "io/gguf.h"
@@ -37,10 +38,11 @@ struct CheckpointWriter::Impl {
   std::vector<StoredTensor> tensors;
   PlannedContainer planned;
   std::size_t header_bytes = 0;
-  std::size_t current = 0;       // the tensor that the next bytes belong to
-  std::size_t current_done = 0;  // bytes of it that are given
-  std::size_t position = 0;      // in the file, with what waits in `waiting`
-  std::string waiting;           // small pieces on their way to a write of their own size
+  std::size_t current = 0;                     // the tensor that the next bytes belong to
+  std::size_t current_done = 0;                // bytes of it that are given
+  std::size_t position = 0;                    // in the file, with what waits in `waiting`
+  std::map<std::size_t, std::size_t> skipped;  // tensors, and how many of their bytes are there by now
+  std::string waiting;                         // small pieces on their way to a write of their own size
 
   Status give_up(Status why) {
     file.reset();
@@ -56,8 +58,10 @@ struct CheckpointWriter::Impl {
 
   Status put(std::span<const std::uint8_t> bytes) {
     position += bytes.size();
-    if (waiting.size() + bytes.size() >= kWriteChunkBytes) TERN_RETURN_IF_ERROR(flush());
-    if (bytes.size() < kWriteChunkBytes) {
+    // Pieces that are worth a write of their own get it while they are in a cache.
+    constexpr std::size_t kAlone = kWriteChunkBytes / 32;
+    if (waiting.size() + bytes.size() >= kWriteChunkBytes || bytes.size() >= kAlone) TERN_RETURN_IF_ERROR(flush());
+    if (bytes.size() < kAlone) {
       waiting += text_of(bytes);
       return {};
     }
@@ -122,17 +126,34 @@ Status CheckpointWriter::write(std::span<const std::uint8_t> bytes) {
   return impl_->advance();
 }
 
-Status CheckpointWriter::overwrite(std::size_t index, std::span<const std::uint8_t> bytes) {
+Status CheckpointWriter::skip() {
   if (!impl_->file) return error(Code::invalid_argument, kWrite, "the file is finished, or an earlier write failed");
-  if (index >= impl_->current)
-    return error(Code::invalid_argument, kWrite, "tensor {} is not written yet, {} are", index, impl_->current);
-  const StoredTensor& tensor = impl_->tensors[index];
-  if (bytes.size() != tensor.bytes)
-    return error(Code::invalid_argument, kWrite, "{} bytes for tensor '{}', which has {}", bytes.size(),
-                 printable(tensor.name), tensor.bytes);
+  if (impl_->current == impl_->tensors.size())
+    return error(Code::invalid_argument, kWrite, "there is no tensor left to skip");
+  const StoredTensor& tensor = impl_->tensors[impl_->current];
+  if (impl_->current_done > 0)
+    return error(Code::invalid_argument, kWrite, "tensor '{}' has {} of its bytes already", printable(tensor.name),
+                 impl_->current_done);
   TERN_RETURN_IF_ERROR(impl_->flush());
-  Status written = impl_->file->overwrite(impl_->planned.offsets[index], bytes);
-  return written.ok() ? Status() : impl_->give_up(std::move(written));
+  if (Status skipped = impl_->file->skip(tensor.bytes); !skipped.ok()) return impl_->give_up(std::move(skipped));
+  impl_->skipped.emplace(impl_->current, 0);
+  impl_->position += tensor.bytes;
+  impl_->current_done = tensor.bytes;
+  return impl_->advance();
+}
+
+Status CheckpointWriter::fill(std::size_t index, std::span<const std::uint8_t> bytes) {
+  if (!impl_->file) return error(Code::invalid_argument, kWrite, "the file is finished, or an earlier write failed");
+  const auto skipped = impl_->skipped.find(index);
+  if (skipped == impl_->skipped.end()) return error(Code::invalid_argument, kWrite, "tensor {} was not skipped", index);
+  const StoredTensor& tensor = impl_->tensors[index];
+  if (bytes.size() > tensor.bytes - skipped->second)
+    return error(Code::invalid_argument, kWrite, "{} bytes for tensor '{}', which lacks {} of {}", bytes.size(),
+                 printable(tensor.name), tensor.bytes - skipped->second, tensor.bytes);
+  Status written = impl_->file->overwrite(impl_->planned.offsets[index] + skipped->second, bytes);
+  if (!written.ok()) return impl_->give_up(std::move(written));
+  skipped->second += bytes.size();
+  return {};
 }
 
 Status CheckpointWriter::replace_metadata(const Metadata& metadata) {
@@ -156,6 +177,10 @@ Status CheckpointWriter::finish() {
     return impl_->give_up(error(Code::invalid_argument, kWrite, "tensor '{}' lacks {} of {} bytes",
                                 printable(tensor.name), tensor.bytes - impl_->current_done, tensor.bytes));
   }
+  for (const auto& [index, done] : impl_->skipped)
+    if (const StoredTensor& tensor = impl_->tensors[index]; done < tensor.bytes)
+      return impl_->give_up(error(Code::invalid_argument, kWrite, "tensor '{}' lacks {} of {} bytes",
+                                  printable(tensor.name), tensor.bytes - done, tensor.bytes));
   TERN_RETURN_IF_ERROR(impl_->flush());
   Status committed = impl_->file->commit();
   impl_->file.reset();

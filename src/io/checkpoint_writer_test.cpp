@@ -138,20 +138,27 @@ TEST(CheckpointWriter, FullDiskAtTheLastFlushIsAnError) {
   EXPECT_EQ(left, 0U);
 }
 
-// What is known only at the end takes the place of what was written for it.
-TEST(CheckpointWriter, TensorsAndMetadataAreReplacedAtTheEnd) {
+// What is known only at the end, and what is copied beside the rest.
+TEST(CheckpointWriter, SkippedTensorsAndMetadataComeLater) {
   for (const Container container : {Container::safetensors, Container::gguf}) {
     const TempFolder folder;
     const Metadata before = {{"k", MetaValue("0000")}, {"other", MetaValue("stays")}};
     auto writer = CheckpointWriter::create(folder / "x", container, before, kTwo);
     ASSERT_TRUE(writer.ok()) << writer.error().str();
-    const std::vector<std::uint8_t> a(1000, 1), b(77, 2), new_a(1000, 3);
-    EXPECT_FALSE(writer->overwrite(0, a).ok()) << "it is not written yet";
-    ASSERT_TRUE(writer->write(a).ok());
-    ASSERT_TRUE(writer->write(b).ok());
-    EXPECT_FALSE(writer->overwrite(0, b).ok()) << "another size";
-    EXPECT_FALSE(writer->overwrite(2, b).ok());
-    ASSERT_TRUE(writer->overwrite(0, new_a).ok());
+    const std::vector<std::uint8_t> b(77, 2);
+    std::vector<std::uint8_t> a(1000);
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::uint8_t>(i * 7);
+    EXPECT_FALSE(writer->fill(0, a).ok()) << "it is not skipped yet";
+    ASSERT_TRUE(writer->skip().ok());
+    ASSERT_TRUE(writer->fill(0, std::span(a).first(1)).ok());
+    ASSERT_TRUE(writer->write(std::span(b).first(7)).ok());
+    expect_error(writer->skip(), Code::invalid_argument, "tensor 'b' has 7 of its bytes already");
+    ASSERT_TRUE(writer->fill(0, std::span(a).subspan(1, 600)).ok());
+    ASSERT_TRUE(writer->write(std::span(b).subspan(7)).ok());
+    EXPECT_FALSE(writer->skip().ok()) << "nothing is left";
+    expect_error(writer->fill(0, a), Code::invalid_argument, "1000 bytes for tensor 'a', which lacks 399 of 1000");
+    EXPECT_FALSE(writer->fill(1, b).ok()) << "written, not skipped";
+    ASSERT_TRUE(writer->fill(0, std::span(a).subspan(601)).ok());
     EXPECT_FALSE(writer
                      ->replace_metadata({{"k", MetaValue("a longer text, which moves everything behind it by a lot")},
                                          {"other", MetaValue("stays")},
@@ -159,14 +166,25 @@ TEST(CheckpointWriter, TensorsAndMetadataAreReplacedAtTheEnd) {
                      .ok());
     ASSERT_TRUE(writer->replace_metadata({{"k", MetaValue("beef")}, {"other", MetaValue("stays")}}).ok());
     ASSERT_TRUE(writer->finish().ok());
-    EXPECT_FALSE(writer->overwrite(0, a).ok());
+    EXPECT_FALSE(writer->fill(0, a).ok() || writer->skip().ok());
     EXPECT_FALSE(writer->replace_metadata(before).ok());
     const auto read = Checkpoint::open(folder / "x");
     ASSERT_TRUE(read.ok()) << read.error().str();
     EXPECT_EQ(*find_key(read->metadata(), "k")->text(), "beef");
-    EXPECT_TRUE(std::ranges::equal(read->data(*read->find("a")), new_a));
+    EXPECT_TRUE(std::ranges::equal(read->data(*read->find("a")), a));
     EXPECT_TRUE(std::ranges::equal(read->data(*read->find("b")), b));
   }
+}
+
+TEST(CheckpointWriter, ASkippedTensorMustBeFilled) {
+  const TempFolder folder;
+  auto writer = CheckpointWriter::create(folder / "x.gguf", Container::gguf, {}, kTwo);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->write(std::vector<std::uint8_t>(1000)).ok());
+  ASSERT_TRUE(writer->skip().ok()) << "the last one, too";
+  ASSERT_TRUE(writer->fill(1, std::vector<std::uint8_t>(70)).ok());
+  expect_error(writer->finish(), Code::invalid_argument, "tensor 'b' lacks 7 of 77 bytes");
+  EXPECT_EQ(folder.count(), 0U);
 }
 
 }  // namespace

@@ -149,6 +149,12 @@ Status OutputFile::overwrite(std::size_t offset, std::span<const std::uint8_t> b
   return number == 0 ? Status() : failed(number);
 }
 
+Status OutputFile::skip(std::size_t bytes) {
+  if (::lseek(fd_, static_cast<off_t>(bytes), SEEK_CUR) < 0) return failed(errno);
+  written_bytes_ += bytes;
+  return {};
+}
+
 Status OutputFile::commit() {
   // Without the fsync a crash soon after could leave the name with an empty file. The folder is not synchronized:
   // after a crash either the old or the new file is there, whole.

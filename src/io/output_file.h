@@ -25,7 +25,8 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   Status write(std::span<const std::uint8_t> bytes);
-  Status overwrite(std::size_t offset, std::span<const std::uint8_t> bytes);  // of what is written already
+  Status overwrite(std::size_t offset, std::span<const std::uint8_t> bytes);  // of what is written or skipped already
+  Status skip(std::size_t bytes);  // zeros where nothing is overwritten; the last bytes of a file are not skipped
   [[nodiscard]] std::size_t written_bytes() const { return written_bytes_; }
 
   // Flushes to the disk and renames. When it fails nothing is left behind and what was at `path` is untouched.

@@ -1,4 +1,4 @@
-// absmean first, then the codes between its threshold and BitNet's set right.
+// The codes between absmean's threshold and BitNet's set right.
 #include "runtime/bitnet_match.h"
 
 #include <cmath>
@@ -71,52 +71,34 @@ void set_codes(const std::uint8_t* x, std::int64_t k, std::uint32_t sign_bit, st
 
 }  // namespace
 
-Result<BitnetMatch> quantize_like_bitnet(const Context& context, const ConstTensorView& x,
-                                         const QuantizeOptions& options) {
-  const bool wide = x.dtype == DType::f32;
-  if (!wide && x.dtype != DType::f16 && x.dtype != DType::bf16)
-    return error(Code::unsupported, kWhere, "BitNet's converter computes in f32, f16 or bf16, not in {}",
-                 name(x.dtype));
-  const Type type{x.dtype, wide ? 0x8000'0000U : 0x8000U,
-                  wide                     ? 0x7F80'0000U
-                  : x.dtype == DType::bf16 ? 0x7F80U
-                                           : 0x7C00U};
-  QuantizeOptions absmean = options;
-  absmean.scheme = Scheme::absmean;
-  absmean.granularity = Granularity::tensor();
-  absmean.format = Format::i2;
-  TERN_ASSIGN(q, quantize(context, x, absmean));
-
+Result<BitnetMatch> BitnetMatch::of(DType dtype, float scale) {
+  const bool wide = dtype == DType::f32;
+  if (!wide && dtype != DType::f16 && dtype != DType::bf16)
+    return error(Code::unsupported, kWhere, "BitNet's converter computes in f32, f16 or bf16, not in {}", name(dtype));
+  const Type type{dtype, wide ? 0x8000'0000U : 0x8000U, wide ? 0x7F80'0000U : dtype == DType::bf16 ? 0x7F80U : 0x7C00U};
   const FpEnvGuard guard;
-  const float scale = q.scale_values()[0];
   const float inverse = type.rounded(1.0F / type.rounded(scale));
-  const float stored = simd::from_bf16(simd::to_bf16(type.rounded(1.0F / inverse)));
-  if (!std::isfinite(inverse) || !valid_scale(stored))
-    return error(Code::unsupported, kWhere, "the mean {} has no inverse in {}; take absmean", scale, name(x.dtype));
+  BitnetMatch match;
+  match.stored_ = simd::from_bf16(simd::to_bf16(type.rounded(1.0F / inverse)));
+  if (!std::isfinite(inverse) || !valid_scale(match.stored_))
+    return error(Code::unsupported, kWhere, "the mean {} has no inverse in {}; take absmean", scale, name(dtype));
   const std::uint32_t ours = smallest(type, [&](float a) { return 2 * a > scale; });
   const std::uint32_t theirs = smallest(type, [&](float a) { return type.rounded(a * inverse) > 0.5F; });
-  const std::uint32_t low = std::min(ours, theirs), high = std::max(ours, theirs);
-  const bool on = theirs < ours;
-  if (low < high) {
-    const std::int64_t n = q.rows(), k = q.k(), line = row_bytes(Format::i2, k);
-    const auto* data = static_cast<const std::uint8_t*>(x.data);
-    const auto row_step = k * static_cast<std::int64_t>(size_of(x.dtype));
-    WorkQueue queue(n, 16);
-    const Threads& threads = context.state().threads;
-    threads.run(threads.count(), [&](int) {
-      for (std::int64_t row = 0, end = 0; queue.next(row, end);)
-        for (; row < end; ++row) {
-          std::uint8_t* codes = q.codes.as<std::uint8_t>().data() + row * line;
-          if (wide) {
-            set_codes<std::uint32_t>(data + row * row_step, k, type.sign_bit, low, high, on, codes);
-          } else {
-            set_codes<std::uint16_t>(data + row * row_step, k, type.sign_bit, low, high, on, codes);
-          }
-        }
-    });
+  match.sign_bit_ = type.sign_bit;
+  match.low_ = std::min(ours, theirs);
+  match.high_ = std::max(ours, theirs);
+  match.on_ = theirs < ours;
+  match.threshold_ = theirs == 0 ? -1.0 : static_cast<double>(type.value(theirs - 1));
+  return match;
+}
+
+void BitnetMatch::mend(const std::uint8_t* x, std::int64_t k, std::uint8_t* codes) const {
+  if (low_ == high_) return;
+  if (sign_bit_ == 0x8000U) {
+    set_codes<std::uint16_t>(x, k, sign_bit_, low_, high_, on_, codes);
+  } else {
+    set_codes<std::uint32_t>(x, k, sign_bit_, low_, high_, on_, codes);
   }
-  q.scales.as<float>()[0] = stored;
-  return BitnetMatch{std::move(q), theirs == 0 ? -1.0 : static_cast<double>(type.value(theirs - 1))};
 }
 
 }  // namespace tern

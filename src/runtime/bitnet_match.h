@@ -6,17 +6,27 @@
 // torch's sum is not fixed), rounded to T.
 #pragma once
 
-#include "tern/model.h"
+#include "tern/status.h"
+#include "tern/types.h"
 
 namespace tern {
 
-struct BitnetMatch {
-  QuantizedTensor weights;
-  double threshold = 0;  // q is 0 up to this |w|
-};
+class BitnetMatch {
+ public:
+  // Of weights in f32, f16 or bf16 whose absmean scale, by tensor, is `scale`.
+  static Result<BitnetMatch> of(DType dtype, float scale);
 
-// x is f32, f16 or bf16, [n, k], dense, on the host.
-Result<BitnetMatch> quantize_like_bitnet(const Context& context, const ConstTensorView& x,
-                                         const QuantizeOptions& options);
+  [[nodiscard]] float stored_scale() const { return stored_; }
+  [[nodiscard]] double threshold() const { return threshold_; }  // q is 0 up to this |w|
+  // Sets right what absmean made of a row: k dense elements, their i2 codes.
+  void mend(const std::uint8_t* x, std::int64_t k, std::uint8_t* codes) const;
+
+ private:
+  std::uint32_t sign_bit_ = 0;
+  std::uint32_t low_ = 0, high_ = 0;  // bits of the magnitudes from here to before there ...
+  bool on_ = false;                   // ... become a sign, or else 0
+  float stored_ = 1;
+  double threshold_ = 0;
+};
 
 }  // namespace tern

@@ -6,7 +6,7 @@
 #include "ops/ranges.h"
 #include "plan/context_state.h"
 #include "runtime/coded_weights.h"
-#include "runtime/encode_weights.h"
+#include "runtime/count_trits.h"
 #include "runtime/read_weights.h"
 #include "tern/model.h"
 
@@ -56,7 +56,7 @@ Result<TensorReport> inspect_tensor(const Context& context, const Model& model, 
     why.message = fmt::format("'{}': {}", escaped(tensor.name), why.message);
     return why;
   }
-  report.trits = count_trits(context.state().threads, *weights);
+  report.trits = count_trits(weights->quantized_data().data(), weights->rows(), weights->k());
   const auto scales = weights->scale_values();
   if (!scales.empty()) {
     const auto [least, most] = std::minmax_element(scales.begin(), scales.end());

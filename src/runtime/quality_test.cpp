@@ -7,13 +7,16 @@
 #include <limits>
 #include <random>
 
+#include "base/errors.h"
+#include "device/topology.h"
 #include "format/format.h"
 #include "ops/elements.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
-#include "runtime/bitnet_match.h"
 #include "runtime/cast_floats.h"
-#include "runtime/encode_weights.h"
-#include "runtime/quality_of.h"
+#include "runtime/count_trits.h"
+#include "runtime/quality_sums.h"
+#include "runtime/quantized_rows.h"
 
 namespace tern {
 namespace {
@@ -31,6 +34,23 @@ std::vector<std::uint8_t> weights(DType dtype, std::int64_t count, float size, s
   for (std::int64_t i = 0; i < count; ++i)
     write_element(bytes.data(), dtype, i, static_cast<double>(normal(random) * size));
   return bytes;
+}
+
+QualityRows rows_of(const ConstTensorView& x, const QuantizedTensor& q) {
+  const auto trits = count_trits(q.quantized_data().data(), q.rows(), q.k());
+  return {.x = x.data,
+          .dtype = x.dtype,
+          .rows = q.rows(),
+          .k = q.k(),
+          .codes = q.quantized_data().data(),
+          .signs = trits[0] + trits[2],
+          .decided = q.scale_values(),
+          .stored = q.scale_values(),
+          .decided_by = q.granularity,
+          .stored_by = q.granularity};
+}
+QualitySums fast(const QualityRows& rows) {
+  return QualitySums::fast(ternary_quantize::loops_for(host_device().capabilities), rows);
 }
 
 struct QualityCase {
@@ -51,14 +71,16 @@ TEST_P(QualityOf, AgreesWithTheSlowMeasure) {
   options.measure_quality = true;
   const auto q = quantize(cpu(), x, options);
   ASSERT_TRUE(q.ok()) << q.error().str();
-  const auto trits = count_trits(cpu().state().threads, *q);
-  const auto quality = quality_of(
-      cpu(), {.x = x, .weights = *q, .scales = q->scale_values(), .granularity = granularity, .trits = trits});
-  ASSERT_TRUE(quality.ok()) << quality.error().str();
-  EXPECT_NEAR(*quality->sqnr_db, *q->quality->sqnr_db, 2e-5);
-  EXPECT_NEAR(*quality->cosine, *q->quality->cosine, 2e-6);
-  EXPECT_EQ(quality->zero_fraction, q->quality->zero_fraction);
+  const auto trits = count_trits(q->quantized_data().data(), n, k);
   EXPECT_EQ(trits[0] + trits[1] + trits[2], n * k);
+  const QualitySums quick = fast(rows_of(x, *q)), slow = QualitySums::exact(rows_of(x, *q));
+  EXPECT_EQ(quick.sure(), size < 1e20F) << "squares beyond f32";
+  for (const QualitySums& sums : quick.sure() ? std::vector{quick, slow} : std::vector{slow}) {
+    const Quality quality = sums.quality(n * k, trits[1]);
+    EXPECT_NEAR(*quality.sqnr_db, *q->quality->sqnr_db, 2e-5);
+    EXPECT_NEAR(*quality.cosine, *q->quality->cosine, 2e-6);
+    EXPECT_EQ(quality.zero_fraction, q->quality->zero_fraction);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, QualityOf,
@@ -80,15 +102,11 @@ TEST(QualityOf, OutliersBeyondF32AreMeasuredExactly) {
   options.measure_quality = true;
   const auto q = quantize(cpu(), view, options);
   ASSERT_TRUE(q.ok());
-  const auto quality = quality_of(cpu(), {.x = view,
-                                          .weights = *q,
-                                          .scales = q->scale_values(),
-                                          .granularity = options.granularity,
-                                          .trits = count_trits(cpu().state().threads, *q)});
-  ASSERT_TRUE(quality.ok());
-  ASSERT_EQ(quality->sqnr_db.has_value(), q->quality->sqnr_db.has_value());
-  if (quality->sqnr_db) {
-    EXPECT_NEAR(*quality->sqnr_db, *q->quality->sqnr_db, 1e-5);
+  EXPECT_FALSE(fast(rows_of(view, *q)).sure());
+  const Quality quality = QualitySums::exact(rows_of(view, *q)).quality(512, 0);
+  ASSERT_EQ(quality.sqnr_db.has_value(), q->quality->sqnr_db.has_value());
+  if (quality.sqnr_db) {
+    EXPECT_NEAR(*quality.sqnr_db, *q->quality->sqnr_db, 1e-5);
   }
 }
 
@@ -97,10 +115,10 @@ TEST(QualityOf, LosslessIsInfinite) {
   const ConstTensorView view{x.data(), DType::f32, {1, 4}};
   const auto q = quantize(cpu(), view);
   ASSERT_TRUE(q.ok());
-  const auto quality =
-      quality_of(cpu(), {.x = view, .weights = *q, .scales = q->scale_values(), .granularity = {}, .trits = {2, 0, 2}});
-  EXPECT_TRUE(std::isinf(*quality->sqnr_db));
-  EXPECT_DOUBLE_EQ(*quality->cosine, 1.0);
+  EXPECT_FALSE(fast(rows_of(view, *q)).sure()) << "a small difference of large sums";
+  const Quality quality = QualitySums::exact(rows_of(view, *q)).quality(4, 0);
+  EXPECT_TRUE(std::isinf(*quality.sqnr_db));
+  EXPECT_DOUBLE_EQ(*quality.cosine, 1.0);
 }
 
 TEST(CountTrits, CountsEveryByteAndNoPadding) {
@@ -116,7 +134,7 @@ TEST(CountTrits, CountsEveryByteAndNoPadding) {
     options.scheme = Scheme::absmax;
     const auto q = quantize(cpu(), {x.data(), DType::f32, {3, k}}, options);
     ASSERT_TRUE(q.ok());
-    EXPECT_EQ(count_trits(cpu().state().threads, *q), want) << k;
+    EXPECT_EQ(count_trits(q->quantized_data().data(), 3, k), want) << k;
   }
 }
 
@@ -209,6 +227,23 @@ TEST(CastFloats, F64IsRoundedOnce) {
 
 // ---- BitNet's converter, one element at a time ----
 
+struct Match {
+  QuantizedTensor weights;
+  double threshold = 0;
+};
+// All rows at once, and for `in_pieces` a few at a time.
+Result<Match> quantize_like_bitnet(const ConstTensorView& x, bool in_pieces = false) {
+  BufferPool pool;
+  TERN_ASSIGN(rows, QuantizedRows::make(cpu(), pool, x, {}, true));
+  TERN_ASSIGN(q, quantize(cpu(), x));
+  const std::int64_t step = in_pieces ? 3 : rows->n();
+  for (std::int64_t first = 0; first < rows->n(); first += step)
+    TERN_RETURN_IF_ERROR(rows->read({first, std::min(step, rows->n() - first)},
+                                    q.codes.as<std::uint8_t>().data() + first * row_bytes(Format::i2, rows->k()),
+                                    q.scales.as<float>().data()));
+  return Match{std::move(q), *rows->threshold()};
+}
+
 float rounded(float v, DType dtype) {
   if (dtype == DType::bf16) return simd::from_bf16(simd::to_bf16(v));
   return dtype == DType::f16 ? simd::from_f16(simd::to_f16(v)) : v;
@@ -231,7 +266,7 @@ TEST_P(BitnetMatching, GivesTheCodesOfTheFormula) {
           static_cast<double>(half) * (1 + (static_cast<double>(i) - 200) * (dtype == DType::f32 ? 1e-8 : 1e-4));
       write_element(data.data(), dtype, i * 37, i % 2 == 0 ? near : -near);
     }
-    const auto match = quantize_like_bitnet(cpu(), x, {});
+    const auto match = quantize_like_bitnet(x, seed % 2 == 0);
     ASSERT_TRUE(match.ok()) << match.error().str();
     const auto absmean = quantize(cpu(), x);
     ASSERT_TRUE(absmean.ok());
@@ -265,7 +300,7 @@ TEST(BitnetMatching, BF16DiffersFromAbsmeanSomewhere) {
   for (std::uint32_t seed = 0; seed < 8; ++seed) {
     const auto data = weights(DType::bf16, 64 * 1024, 0.02F, seed);
     const ConstTensorView x{data.data(), DType::bf16, {64, 1024}};
-    const auto match = quantize_like_bitnet(cpu(), x, {});
+    const auto match = quantize_like_bitnet(x);
     const auto absmean = quantize(cpu(), x);
     ASSERT_TRUE(match.ok() && absmean.ok());
     for (std::size_t i = 0; i < absmean->quantized_data().size(); ++i)
@@ -276,12 +311,12 @@ TEST(BitnetMatching, BF16DiffersFromAbsmeanSomewhere) {
 
 TEST(BitnetMatching, WhatHasNoInverseIsRefused) {
   std::vector<std::uint8_t> zeros(64 * 2);
-  const auto f16 = quantize_like_bitnet(cpu(), {zeros.data(), DType::f16, {1, 64}}, {});
+  const auto f16 = quantize_like_bitnet({zeros.data(), DType::f16, {1, 64}});
   ASSERT_FALSE(f16.ok()) << "1e-5 has no inverse in f16";
   EXPECT_EQ(f16.error().code, Code::unsupported);
-  EXPECT_TRUE(quantize_like_bitnet(cpu(), {zeros.data(), DType::bf16, {1, 64}}, {}).ok());
+  EXPECT_TRUE(quantize_like_bitnet({zeros.data(), DType::bf16, {1, 64}}).ok());
   std::vector<double> wide(4, 1.0);
-  EXPECT_EQ(quantize_like_bitnet(cpu(), {wide.data(), DType::f64, {1, 4}}, {}).error().code, Code::unsupported);
+  EXPECT_EQ(quantize_like_bitnet({wide.data(), DType::f64, {1, 4}}).error().code, Code::unsupported);
 }
 
 }  // namespace

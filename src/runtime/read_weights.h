@@ -1,9 +1,36 @@
 // Ternary weights of a checkpoint to canonical codes and scales.
 #pragma once
 
+#include <memory>
+
+#include "runtime/rows_source.h"
 #include "tern/model.h"
 
 namespace tern {
+
+// Ternary weights as they lie in a checkpoint, which outlives them. Codes that are no trits and scales that are none
+// are found when they are read; the checksum is for who has read all.
+class ImportedRows : public RowsSource {
+ public:
+  static Result<std::unique_ptr<ImportedRows>> make(const Checkpoint& checkpoint, const ModelTensor& tensor);
+
+  [[nodiscard]] std::int64_t row_block() const override { return row_block_; }
+  [[nodiscard]] float tensor_scale() const override;
+  Status read(RowRange rows, std::uint8_t* codes, float* scales) const override;
+
+ private:
+  ImportedRows(const ModelTensor& tensor, std::span<const std::uint8_t> bytes);
+  [[nodiscard]] std::size_t inside_scales(std::int64_t rows) const;
+  Status read_without_trailer(RowRange rows, const TensorView& codes) const;
+
+  LayoutSpec spec_;
+  std::span<const std::uint8_t> bytes_;
+  std::optional<Granularity> inside_;
+  std::vector<float> given_;  // scales that lie apart
+  std::int64_t row_block_ = 1;
+};
+
+Error wrong_checksum(std::uint64_t found, std::uint64_t said);
 
 Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& checkpoint, const ModelTensor& tensor);
 

@@ -1,35 +1,35 @@
-// write_model(): tensor by tensor through a few buffers, written while the next is computed.
+// write_model(): tensor by tensor, each of them piece by piece.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <filesystem>
-#include <limits>
 #include <map>
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "format/checksum.h"
 #include "io/output_file.h"
-#include "ops/ranges.h"
 #include "plan/context_state.h"
-#include "plan/run_once.h"
-#include "runtime/bitnet_match.h"
 #include "runtime/cast_floats.h"
 #include "runtime/coded_weights.h"
-#include "runtime/encode_weights.h"
+#include "runtime/convert_matrix.h"
+#include "runtime/conveyor.h"
 #include "runtime/model_plan.h"
-#include "runtime/quality_of.h"
+#include "runtime/quality_sums.h"
+#include "runtime/quantized_rows.h"
 #include "runtime/read_weights.h"
 #include "runtime/tern_keys.h"
-#include "runtime/write_behind.h"
 #include "simd/half.h"
 
 namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "write_model";
-constexpr std::size_t kMaxKept = 4;                         // a model has about as many shapes of matrices
-constexpr std::size_t kPieceBytes = std::size_t{16} << 20;  // of tensors that go through unchanged, or cast
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;     // of tensors that are cast, or copied alone
+constexpr std::size_t kCopyBytes = std::size_t{256} << 10;    // of tensors that are copied beside a matrix
+constexpr std::size_t kReleaseBytes = std::size_t{16} << 20;  // a call that other processors are told of: not too often
 
 class Clock {
  public:
@@ -41,43 +41,6 @@ class Clock {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// Two buffers that grow to the largest tensor and are used again: fresh memory would cost a pass of its own.
-class Buffers {
- public:
-  struct Buffer {
-    std::unique_ptr<std::uint8_t[]> memory;
-    std::size_t capacity = 0;
-    bool free = true;
-  };
-  // Waits until one is free. Null: no memory.
-  Buffer* take(std::size_t bytes) {
-    std::unique_lock lock(mutex_);
-    const auto free = [this] { return std::find_if(two_.begin(), two_.end(), [](auto& b) { return b.free; }); };
-    changed_.wait(lock, [&] { return free() != two_.end(); });
-    Buffer& buffer = *free();
-    if (buffer.capacity < bytes) {
-      buffer.memory.reset();
-      buffer.memory.reset(new (std::nothrow) std::uint8_t[bytes]);  // not set to zeros
-      buffer.capacity = buffer.memory ? bytes : 0;
-      if (!buffer.memory) return nullptr;
-    }
-    buffer.free = false;
-    return &buffer;
-  }
-  void give_back(Buffer* buffer) {
-    {
-      const std::lock_guard lock(mutex_);
-      buffer->free = true;
-    }
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<Buffer, 2> two_;
-};
-
 class Pipeline {
  public:
   Pipeline(const Context& context, const Model& model, const ModelPlan& plan, const ModelProgress& progress,
@@ -87,11 +50,12 @@ class Pipeline {
         model_(model),
         plan_(plan),
         progress_(progress),
-        writer_(writer),
-        behind_(writer) {
+        writer_(writer) {
     report_.tensors.resize(plan.tensors.size());
-    for (const TensorPlan& tensor : plan.tensors)
+    for (const TensorPlan& tensor : plan.tensors) {
       if (tensor.action != Action::drop) total_bytes_ += tensor.in_bytes;
+      if (tensor.action == Action::quantize || tensor.action == Action::repack) matrix_bytes_ += tensor.in_bytes;
+    }
   }
 
   Result<ModelReport> run() {
@@ -105,15 +69,20 @@ class Pipeline {
     scales_.resize(plan_.tensors.size());
     for (std::size_t i = 0; i < writer_.tensors().size(); ++i) {
       const StoredTensor& stored = writer_.tensors()[i];
-      if (const auto scale = by_scale.find(stored.name); scale != by_scale.end()) {
-        scales_[scale->second].writer_index = i;
-        TERN_RETURN_IF_ERROR(zeros(stored.bytes));
+      const auto scale = by_scale.find(stored.name);
+      const std::size_t of = scale != by_scale.end() ? scale->second : by_name.at(stored.name);
+      if (scale != by_scale.end() || plan_.tensors[of].action == Action::copy) {
+        if (stored.bytes > 0) TERN_RETURN_IF_ERROR(writer_.skip());
+        if (scale != by_scale.end()) {
+          scales_[of].writer_index = i;
+        } else {
+          copies_.push_back(Copy{of, i, model_.checkpoint().data(input(of).index)});
+        }
       } else {
-        TERN_RETURN_IF_ERROR(tensor(by_name.at(stored.name), stored.bytes));
+        TERN_RETURN_IF_ERROR(tensor(of));
       }
     }
-    TERN_RETURN_IF_ERROR(behind_.finish());
-    report_.waiting_seconds = behind_.waited_seconds() + waited_seconds_;
+    while (!copies_.empty()) TERN_RETURN_IF_ERROR(copy_rest());
     TERN_RETURN_IF_ERROR(settle());
     const Clock flush;
     TERN_RETURN_IF_ERROR(writer_.finish());
@@ -128,236 +97,223 @@ class Pipeline {
     std::size_t writer_index = 0;
     std::vector<std::uint8_t> bytes;
   };
+  // A tensor that goes through unchanged.
+  struct Copy {
+    std::size_t plan_index, writer_index;
+    std::span<const std::uint8_t> bytes;
+    std::size_t done = 0, released = 0;
+    std::unique_ptr<RunningChecksum> sum = std::make_unique<RunningChecksum>();
+  };
 
-  Status told(const TensorPlan& tensor, std::size_t bytes) {
+  [[nodiscard]] const ModelTensor& input(std::size_t i) const { return model_.tensors()[plan_.tensors[i].input]; }
+
+  Status told(std::size_t i, std::size_t bytes) {
     done_bytes_ += bytes;
-    if (progress_ && !progress_(tensor.name, done_bytes_, total_bytes_))
+    if (progress_ && !progress_(plan_.tensors[i].name, done_bytes_, total_bytes_))
       return error(Code::invalid_argument, kWhere, "stopped by the caller; nothing was written");
     return {};
   }
 
-  Status zeros(std::size_t bytes) {
-    while (bytes > 0) {
-      static constexpr std::array<std::uint8_t, 4096> kZeros{};
-      const std::size_t some = std::min(bytes, kZeros.size());
-      TERN_RETURN_IF_ERROR(behind_.push(std::span(kZeros).first(some), {}));
-      bytes -= some;
-    }
-    return {};
-  }
-
-  Result<Buffers::Buffer*> buffer(std::size_t bytes) {
-    const Clock clock;
-    Buffers::Buffer* taken = buffers_.take(bytes);
-    waited_seconds_ += clock.seconds();
-    if (taken == nullptr)
-      return error(Code::memory_allocation, kWhere, "there are no {} bytes of memory for a tensor", bytes);
-    return taken;
-  }
-  Status push(Buffers::Buffer* buffer, std::size_t bytes) {
-    return behind_.push({buffer->memory.get(), bytes}, [this, buffer] { buffers_.give_back(buffer); });
-  }
-
-  Status tensor(std::size_t i, std::size_t bytes) {
+  Status tensor(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
-    Status status;
-    switch (plan.action) {
-      case Action::quantize:
-        TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), model_.tensors()[plan.input]));
-        status = quantize(i, bytes);
-        break;
-      case Action::repack: status = repack(i, bytes); break;
-      case Action::cast: return cast(i);
-      case Action::copy: return copy(i);
-      case Action::drop: return {};
-    }
-    if (status.ok()) return told(plan, plan.in_bytes);
+    if (plan.action == Action::cast) return cast(i);
+    Status status = plan.action == Action::quantize ? quantize(i) : repack(i);
+    if (status.ok()) return told(i, plan.in_bytes);
+    if (!elsewhere_.ok()) return std::move(elsewhere_);
     Error why = std::move(status).error();
-    why.message = fmt::format("'{}': {}", escaped(model_.tensors()[plan.input].name), why.message);
+    why.message = fmt::format("'{}': {}", escaped(input(i).name), why.message);
     return why;
   }
+  // Passes on what is not the fault of the matrix at work.
+  Status not_its_fault(Status status) {
+    if (!status.ok()) elsewhere_ = Error(status.error());
+    return status;
+  }
 
-  Status copy(std::size_t i) {
-    const TensorPlan& plan = plan_.tensors[i];
-    const ModelTensor& input = model_.tensors()[plan.input];
-    const std::size_t index = input.index;
-    const std::span<const std::uint8_t> bytes = model_.checkpoint().data(index);
-    RunningChecksum sum;
-    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
-      const std::size_t some = std::min(kPieceBytes, bytes.size() - at);
-      sum.add(bytes.subspan(at, some));
-      TERN_RETURN_IF_ERROR(behind_.push(bytes.subspan(at, some),
-                                        [this, index, at, some] { model_.checkpoint().release(index, at, some); }));
-      TERN_RETURN_IF_ERROR(told(plan, some));
+  // ---- copies: a piece of them now and then, while other threads compute ----
+
+  Status fill(Copy& copy, std::size_t most) {
+    const std::span<const std::uint8_t> bytes = copy.bytes.subspan(copy.done).first(most);
+    TERN_RETURN_IF_ERROR(writer_.fill(copy.writer_index, bytes));
+    copy.done += most;
+    if (copy.done - copy.released >= kReleaseBytes || copy.done == copy.bytes.size()) {
+      model_.checkpoint().release(input(copy.plan_index).index, copy.released, copy.done - copy.released);
+      copy.released = copy.done;
     }
-    const std::span<const std::uint8_t> scales = scale_bytes(model_.checkpoint(), input);
-    sum.add(scales);
-    scales_[i].bytes.assign(scales.begin(), scales.end());
-    report_.tensors[i].checksum = sum.value();
-    return check_bytes(input, sum.value());
+    return told(copy.plan_index, most);
+  }
+  Status copy_piece() {
+    if (copies_.empty()) return {};
+    Copy& copy = copies_.front();
+    const std::size_t some = std::min(kCopyBytes, copy.bytes.size() - copy.done);
+    copy.sum->add(copy.bytes.subspan(copy.done, some));
+    TERN_RETURN_IF_ERROR(fill(copy, some));
+    return copy.done == copy.bytes.size() ? copied() : Status();
+  }
+  Status copied() {
+    const Copy copy = std::move(copies_.front());
+    copies_.pop_front();
+    const std::span<const std::uint8_t> scales = scale_bytes(model_.checkpoint(), input(copy.plan_index));
+    copy.sum->add(scales);
+    scales_[copy.plan_index].bytes.assign(scales.begin(), scales.end());
+    report_.tensors[copy.plan_index].checksum = copy.sum->value();
+    return check_bytes(input(copy.plan_index), copy.sum->value());
+  }
+  // With nothing left to compute: one thread for the checksum, another to write.
+  Status copy_rest() {
+    Copy& copy = copies_.front();
+    const std::size_t begin = copy.done;
+    Conveyor both(threads_, 2);
+    Status status = both.run(
+        2,
+        [&](std::int64_t item, std::int64_t) -> Status {
+          if (item == 0) copy.sum->add(copy.bytes.subspan(begin));
+          while (item == 1 && copy.done < copy.bytes.size())
+            TERN_RETURN_IF_ERROR(fill(copy, std::min(kPieceBytes, copy.bytes.size() - copy.done)));
+          return {};
+        },
+        [](std::int64_t, std::int64_t) { return Status(); });
+    return status.ok() ? copied() : std::move(status);
+  }
+  // How many pieces go with a matrix, so that copies end when matrices do.
+  std::int64_t copies_beside(std::size_t in_bytes) {
+    std::size_t waiting = 0;
+    for (const Copy& copy : copies_) waiting += (copy.bytes.size() - copy.done + kCopyBytes - 1) / kCopyBytes;
+    const double share = static_cast<double>(in_bytes) / static_cast<double>(std::max(matrix_bytes_, in_bytes));
+    matrix_bytes_ -= std::min(matrix_bytes_, in_bytes);
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(waiting) * share));
   }
 
   // To 8 or 4 bits: blocks of GGUF, or codes and scales apart.
   Status cast_codes(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
-    const ModelTensor& input = model_.tensors()[plan.input];
-    const DType from = *info(input.type).dtype;
+    const ModelTensor& tensor = input(i);
+    const DType from = *info(tensor.type).dtype;
     const bool blocks = plan.scale_name.empty();
-    const std::span<const std::uint8_t> bytes = model_.checkpoint().data(input.index);
+    const std::span<const std::uint8_t> bytes = model_.checkpoint().data(tensor.index);
+    std::vector<std::uint8_t> out;
     CodedLoss all;
     RunningChecksum before, after;
     for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
       const std::span<const std::uint8_t> some = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
-      const std::size_t out_bytes = coded_bytes(*plan.codes, blocks, some.size() / size_of(from));
-      TERN_ASSIGN(taken, buffer(out_bytes));
-      const std::span<std::uint8_t> out{taken->memory.get(), out_bytes};
+      out.resize(coded_bytes(*plan.codes, blocks, some.size() / size_of(from)));
       const CodedLoss loss = blocks ? cast_to_blocks(threads_, some, from, *plan.codes, out)
                                     : cast_to_codes(threads_, some, from, *plan.codes, out, scales_[i].bytes);
       if (loss.bad_element >= 0) {
         const std::int64_t element = static_cast<std::int64_t>(at / size_of(from)) + loss.bad_element;
-        buffers_.give_back(taken);
         return error_at(element, Code::non_finite, kWhere,
                         "'{}': the block of elements {} to {} has a value that is not finite, or a scale beyond f16",
-                        escaped(input.name), element, element + kCodedGroup - 1);
+                        escaped(tensor.name), element, element + kCodedGroup - 1);
       }
       all.signal += loss.signal;
       all.noise += loss.noise;
-      if (input.checksum) before.add(some);
+      if (tensor.checksum) before.add(some);
       after.add(out);
-      TERN_RETURN_IF_ERROR(push(taken, out_bytes));
-      model_.checkpoint().release(input.index, at, some.size());
-      TERN_RETURN_IF_ERROR(told(plan, some.size()));
+      TERN_RETURN_IF_ERROR(writer_.write(out));
+      model_.checkpoint().release(tensor.index, at, some.size());
+      TERN_RETURN_IF_ERROR(told(i, some.size()));
     }
     after.add(scales_[i].bytes);
     if (all.signal > 0) report_.tensors[i].cast_sqnr_db = 10 * std::log10(all.signal / all.noise);
     report_.tensors[i].checksum = after.value();
-    return check_bytes(input, before.value());
+    return check_bytes(tensor, before.value());
   }
 
   Status cast(std::size_t i) {
-    const TensorPlan& plan = plan_.tensors[i];
-    if (plan.codes) return cast_codes(i);
-    const ModelTensor& input = model_.tensors()[plan.input];
-    const DType from = *info(input.type).dtype, to = *info(plan.type).dtype;
-    const std::span<const std::uint8_t> bytes = model_.checkpoint().data(input.index);
+    if (plan_.tensors[i].codes) return cast_codes(i);
+    const ModelTensor& tensor = input(i);
+    const DType from = *info(tensor.type).dtype, to = *info(plan_.tensors[i].type).dtype;
+    const std::span<const std::uint8_t> bytes = model_.checkpoint().data(tensor.index);
+    struct Place {
+      std::vector<std::uint8_t> out;
+      CastLoss loss;
+    };
+    std::vector<Place> places(static_cast<std::size_t>(2 * threads_.count() + 2));
     CastLoss loss;
     RunningChecksum before, after;
-    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
-      const std::size_t some = std::min(kPieceBytes, bytes.size() - at), out = some / size_of(from) * size_of(to);
-      TERN_ASSIGN(taken, buffer(out));
-      loss.add(cast_floats(threads_, bytes.subspan(at, some), from, {taken->memory.get(), out}, to));
-      if (input.checksum) before.add(bytes.subspan(at, some));
-      after.add({taken->memory.get(), out});
-      TERN_RETURN_IF_ERROR(push(taken, out));
-      model_.checkpoint().release(input.index, at, some);
-      TERN_RETURN_IF_ERROR(told(plan, some));
-    }
+    const Threads alone(1);
+    const auto piece = [&](std::int64_t item) {
+      const std::size_t at = static_cast<std::size_t>(item) * kPieceBytes;
+      return bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+    };
+    Conveyor conveyor(threads_, static_cast<std::int64_t>(places.size()));
+    Status status = conveyor.run(
+        static_cast<std::int64_t>((bytes.size() + kPieceBytes - 1) / kPieceBytes),
+        [&](std::int64_t item, std::int64_t at) -> Status {
+          Place& place = places[static_cast<std::size_t>(at)];
+          place.out.resize(piece(item).size() / size_of(from) * size_of(to));
+          place.loss = cast_floats(alone, piece(item), from, place.out, to);
+          return {};
+        },
+        [&](std::int64_t item, std::int64_t at) -> Status {
+          const Place& place = places[static_cast<std::size_t>(at)];
+          loss.add(place.loss);
+          if (tensor.checksum) before.add(piece(item));
+          after.add(place.out);
+          TERN_RETURN_IF_ERROR(writer_.write(place.out));
+          model_.checkpoint().release(tensor.index, static_cast<std::size_t>(item) * kPieceBytes, piece(item).size());
+          return told(i, piece(item).size());
+        });
+    if (!status.ok()) return status;
+    report_.waiting_seconds += conveyor.waited_seconds();
     report_.tensors[i].largest_change = loss.largest_change;
     report_.tensors[i].overflowed = loss.overflowed;
     report_.tensors[i].underflowed = loss.underflowed;
     report_.tensors[i].checksum = after.value();
-    return check_bytes(input, before.value());
+    return check_bytes(tensor, before.value());
   }
 
-  Status repack(std::size_t i, std::size_t bytes) {
-    const TensorPlan& plan = plan_.tensors[i];
-    const ModelTensor& input = model_.tensors()[plan.input];
-    TERN_ASSIGN(weights, read_weights(context_, model_.checkpoint(), input));
-    model_.checkpoint().release(input.index, 0, model_.checkpoint().data(input.index).size());
-    TERN_ASSIGN(fitted, fitted_scales(weights, plan, plan_.lossy));
-    return encode(i, weights, fitted, bytes);
+  Status repack(std::size_t i) {
+    TERN_ASSIGN(source, ImportedRows::make(model_.checkpoint(), input(i)));
+    return convert(i,
+                   {.source = *source, .plan = plan_.tensors[i], .lossy = plan_.lossy, .checksum = input(i).checksum});
   }
 
-  Status quantize(std::size_t i, std::size_t bytes) {
-    const TensorPlan& plan = plan_.tensors[i];
-    const ModelTensor& input = model_.tensors()[plan.input];
-    const ConstTensorView x{model_.checkpoint().data(input.index).data(), *info(input.type).dtype,
-                            Shape{input.n(), input.k()}};
+  Status quantize(std::size_t i) {
+    const ModelTensor& tensor = input(i);
+    TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), tensor));
+    const ConstTensorView x{model_.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype,
+                            Shape{tensor.n(), tensor.k()}};
     QuantizeOptions how;
     how.scheme = plan_.scheme;
     how.granularity = plan_.granularity;
-    how.format = Format::i2;
     how.non_finite = plan_.non_finite;
     how.preference = plan_.preference;
-    QuantizedTensor weights;
-    std::optional<double> threshold;
-    if (plan_.match_bitnet) {
-      TERN_ASSIGN(match, quantize_like_bitnet(context_, x, how));
-      weights = std::move(match.weights);
-      threshold = match.threshold;
-    } else if (context_.device().id.kind == DeviceKind::cpu) {
-      TERN_ASSIGN(made, quantize_here(x, how));
-      weights = std::move(made);
-    } else {
-      TERN_ASSIGN(made, tern::quantize(context_, x, how));
-      weights = std::move(made);
-    }
-    report_.kernel = weights.kernel;
-    // Quantizing loses more than rounding the scales does, and the quality below is that of the rounded ones.
-    TERN_ASSIGN(fitted, fitted_scales(weights, plan, Lossy::allow));
-    TensorReport& report = report_.tensors[i];
-    report.trits = count_trits(threads_, weights);
-    const QualityInput measured{.x = x,
-                                .weights = weights,
-                                .scales = fitted.scales,
-                                .granularity = plan.granularity,
-                                .threshold = threshold,
-                                .trits = report.trits,
-                                .non_finite = plan_.non_finite};
-    TERN_ASSIGN(quality, quality_of(context_, measured));
-    report.quality = quality;
-    if (plan_.histograms) report.histogram = histogram_of(measured);
-    model_.checkpoint().release(input.index, 0, model_.checkpoint().data(input.index).size());
-    Status encoded = encode(i, weights, fitted, bytes);
-    if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
-    kept_.push_back(std::move(weights));
-    return encoded;
+    TERN_ASSIGN(source, QuantizedRows::make(context_, pool_, x, how, plan_.match_bitnet));
+    report_.kernel = source->kernel();
+    // Quantizing loses more than rounding the scales does, and the quality is that of the rounded ones.
+    return convert(i, {.source = *source,
+                       .plan = plan_.tensors[i],
+                       .lossy = Lossy::allow,
+                       .x = &x,
+                       .threshold = source->threshold(),
+                       .non_finite = plan_.non_finite});
   }
 
-  // quantize() into the memory of a tensor before, where one had the same shape, as in models they have: fresh pages
-  // cost as much as writing the codes.
-  Result<QuantizedTensor> quantize_here(const ConstTensorView& x, const QuantizeOptions& how) {
-    const Shape shape = x.shape;
-    const TernaryQuantize::Problem problem{.rows = shape[0],
-                                           .k = shape[1],
-                                           .dtype = x.dtype,
-                                           .scheme = how.scheme,
-                                           .granularity = how.granularity,
-                                           .format = Format::i2,
-                                           .non_finite = how.non_finite};
-    const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const QuantizedTensor& q) {
-      return q.shape == shape && q.granularity == how.granularity;
-    });
-    if (kept == kept_.end()) return tern::quantize(context_, x, how);
-    TERN_ASSIGN(plan, TernaryQuantizePlan::select(context_, problem, how.preference));
-    QuantizedTensor q = std::move(*kept);
-    kept_.erase(kept);
-    q.kernel = plan.id().kernel;
-    TERN_RETURN_IF_ERROR(run_once(context_, plan, {.x = x, .codes = q.codes.view(), .scales = q.scales.view()}));
-    return q;
-  }
-
-  Status encode(std::size_t i, const QuantizedTensor& weights, const FittedScales& fitted, std::size_t bytes) {
+  Status convert(std::size_t i, MatrixJob job) {
     const TensorPlan& plan = plan_.tensors[i];
-    TensorReport& report = report_.tensors[i];
-    TERN_ASSIGN(taken, buffer(bytes));
-    const std::span<std::uint8_t> out{taken->memory.get(), bytes};
-    if (Status encoded = encode_weights(threads_, weights, plan.layout, fitted.scales, out); !encoded.ok()) {
-      buffers_.give_back(taken);
-      return encoded;
-    }
-    TERN_RETURN_IF_ERROR(push(taken, bytes));
-    if (plan.action == Action::repack) report.trits = count_trits(threads_, weights);
-    const auto [least, most] = std::minmax_element(fitted.scales.begin(), fitted.scales.end());
-    if (!fitted.scales.empty()) {
-      report.smallest_scale = *least;
-      report.largest_scale = *most;
-    }
-    report.scale_loss = fitted.loss;
-    const std::span<const std::uint8_t> scale_bytes{reinterpret_cast<const std::uint8_t*>(fitted.scales.data()),
-                                                    fitted.scales.size() * sizeof(float)};
-    report.checksum = checksum(weights.quantized_data(), scale_bytes);
-    if (!plan.scale_name.empty()) keep_scales(i, fitted.scales);
+    const ModelTensor& tensor = input(i);
+    job.write = [this](std::span<const std::uint8_t> bytes) { return not_its_fault(writer_.write(bytes)); };
+    job.aside = [this] { return not_its_fault(copy_piece()); };
+    job.asides = copies_beside(plan.in_bytes);
+    // Rows that lie together in other layouts are there in about the same order; hf_packed is read from end to end.
+    const std::size_t bytes = model_.checkpoint().data(tensor.index).size();
+    const bool at_end = tensor.ternary && tensor.layout->layout == Layout::hf_packed;
+    std::size_t released = 0;
+    job.done = [&](RowRange rows) {
+      if (rows.first == 0) released = 0;
+      const auto end = static_cast<std::size_t>(
+          static_cast<double>(bytes) * static_cast<double>(rows.first + rows.count) / static_cast<double>(tensor.n()));
+      if (rows.first + rows.count < tensor.n() && (at_end || end - released < kReleaseBytes)) return;
+      model_.checkpoint().release(tensor.index, released, end - released);
+      released = end;
+    };
+    TERN_ASSIGN(made, convert_matrix(context_, pool_, job));
+    report_.waiting_seconds += made.waited_seconds;
+    if (plan_.histograms && job.x != nullptr)
+      made.report.histogram = histogram_of(*job.x, made.decided, job.source.granularity());
+    report_.tensors[i] = std::move(made.report);
+    if (!plan.scale_name.empty()) keep_scales(i, made.stored);
     return {};
   }
 
@@ -377,8 +333,8 @@ class Pipeline {
 
   // What is known only now: the scales that lie apart, and the checksums.
   Status settle() {
-    for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
-      if (!scales_[i].bytes.empty()) TERN_RETURN_IF_ERROR(writer_.overwrite(scales_[i].writer_index, scales_[i].bytes));
+    for (const Scales& scales : scales_)
+      if (!scales.bytes.empty()) TERN_RETURN_IF_ERROR(writer_.fill(scales.writer_index, scales.bytes));
     std::map<std::string, std::size_t> keys;
     for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
       if (report_.tensors[i].checksum) keys.emplace(keys::checksum_of(plan_.tensors[i].name), i);
@@ -396,13 +352,12 @@ class Pipeline {
   const ModelPlan& plan_;
   const ModelProgress& progress_;
   CheckpointWriter& writer_;
-  std::size_t done_bytes_ = 0, total_bytes_ = 0;
-  double waited_seconds_ = 0;
+  std::size_t done_bytes_ = 0, total_bytes_ = 0, matrix_bytes_ = 0;
   std::vector<Scales> scales_;
+  std::deque<Copy> copies_;
+  BufferPool pool_;
+  Status elsewhere_;
   ModelReport report_;
-  std::vector<QuantizedTensor> kept_;  // of the last tensors that were quantized
-  Buffers buffers_;
-  WriteBehind behind_;  // last, so that it ends before what it uses
 };
 
 // Whether the plan was made of this model, or of one with the same tensors.

@@ -1,0 +1,276 @@
+// Every piece of rows is small enough to stay in a second-level cache from its first reading to its last.
+#include "runtime/convert_matrix.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "device/topology.h"
+#include "format/checksum.h"
+#include "format/format.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
+#include "plan/context_state.h"
+#include "runtime/conveyor.h"
+#include "runtime/count_trits.h"
+#include "runtime/layout_pieces.h"
+#include "runtime/quality_sums.h"
+#include "runtime/read_weights.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kWhere = "write_model";
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of all pieces at work together, where rows are long
+
+std::span<const std::uint8_t> bytes_of(const std::vector<float>& scales) {
+  return {reinterpret_cast<const std::uint8_t*>(scales.data()), scales.size() * sizeof(float)};
+}
+
+class Converter {
+ public:
+  Converter(const Context& context, BufferPool& pool, const MatrixJob& job, const LayoutPieces& pieces)
+      : pool_(pool),
+        job_(job),
+        source_(job.source),
+        layout_(job.plan.layout.layout),
+        pieces_(pieces),
+        inside_(scales_in(layout_)),
+        line_(row_bytes(Format::i2, job.source.k())),
+        loops_(ternary_quantize::loops_for(host_device().capabilities)),
+        places_(place_count(context.state().threads)),
+        conveyor_(context.state().threads, static_cast<std::int64_t>(places_.size())) {}
+
+  Result<ConvertedMatrix> run() {
+    // hf_packed has one scale beside it as i2_s has one behind it.
+    const bool one = inside_ == Granularity::tensor() || layout_ == Layout::hf_packed;
+    if (source_.granularity() == Granularity::tensor() && source_.n() > 0 && source_.k() > 0)
+      made_.decided = {source_.tensor_scale()};
+    if (one && source_.granularity() == Granularity::tensor()) {
+      made_.stored = made_.decided;
+    } else if (one) {
+      TERN_RETURN_IF_ERROR(fit_one());
+    } else if (!inside_ && source_.granularity() != job_.plan.granularity) {
+      return error(Code::internal, kWhere, "scales by {} were planned by {}", name(source_.granularity()),
+                   name(job_.plan.granularity));
+    } else if (!inside_ && source_.granularity() == Granularity::tensor()) {
+      made_.stored = made_.decided;
+    }
+    one_ = one;
+    TERN_RETURN_IF_ERROR(look());
+    if (job_.checksum && codes_.value_with(bytes_of(made_.decided)) != *job_.checksum)
+      return wrong_checksum(codes_.value_with(bytes_of(made_.decided)), *job_.checksum);
+    if (!pieces_.in_order()) TERN_RETURN_IF_ERROR(write_in_its_order());
+    if (inside_ == Granularity::tensor())
+      TERN_RETURN_IF_ERROR(job_.write(pieces_.tail(made_.stored.empty() ? 0 : made_.stored[0])));
+    if (job_.x != nullptr) TERN_RETURN_IF_ERROR(settle_quality());
+    made_.report.checksum = codes_.value_with(bytes_of(made_.stored));
+    const auto [least, most] = std::minmax_element(made_.stored.begin(), made_.stored.end());
+    if (!made_.stored.empty()) {
+      made_.report.smallest_scale = *least;
+      made_.report.largest_scale = *most;
+    }
+    made_.waited_seconds = conveyor_.waited_seconds();
+    return std::move(made_);
+  }
+
+ private:
+  // What a piece has while it is at work.
+  struct Place {
+    BufferPool::Buffer codes_memory, out_memory;
+    std::uint8_t *codes = nullptr, *out = nullptr;
+    std::vector<float> scales;
+    FittedScales fitted;
+    std::span<const std::uint8_t> bytes;
+    std::array<std::int64_t, 3> trits = {};
+    QualitySums sums;
+  };
+
+  [[nodiscard]] std::size_t place_count(const Threads& threads) const {
+    const std::size_t bytes = static_cast<std::size_t>(pieces_.most_rows() * line_) + pieces_.room_bytes() + 1;
+    const auto wanted = static_cast<std::size_t>(4 * threads.count() + 4);  // so that nobody waits for a write
+    return std::clamp<std::size_t>(kMostBytes / bytes, 1, wanted);
+  }
+  Place& place(std::int64_t at) {
+    Place& found = places_[static_cast<std::size_t>(at)];
+    if (found.codes == nullptr) {
+      found.codes_memory = pool_.take(static_cast<std::size_t>(pieces_.most_rows() * line_));
+      found.out_memory = pool_.take(pieces_.room_bytes());
+      found.codes = reinterpret_cast<std::uint8_t*>(found.codes_memory.get());
+      found.out = reinterpret_cast<std::uint8_t*>(found.out_memory.get());
+    }
+    return found;
+  }
+  [[nodiscard]] std::int64_t first_scale(RowRange rows) const {
+    return source_.granularity() == Granularity::tensor() ? 0 : source_.scale_count(rows.first);
+  }
+  Status read(RowRange rows, Place& place) const {
+    place.scales.resize(static_cast<std::size_t>(source_.scale_count(rows.count)));
+    return source_.read(rows, place.codes, place.scales.data());
+  }
+
+  // The one scale that several become depends on which of them meet a trit that is not 0: each is a row of one trit.
+  Status fit_one() {
+    std::vector<std::uint8_t> live;
+    const std::int64_t k = source_.k();
+    TERN_RETURN_IF_ERROR(conveyor_.run(
+        pieces_.row_pieces(), [&](std::int64_t piece, std::int64_t at) { return read(pieces_.rows(piece), place(at)); },
+        [&](std::int64_t piece, std::int64_t at) -> Status {
+          const Place& here = place(at);
+          const RowRange rows = pieces_.rows(piece);
+          const Ranges ranges = make_ranges(rows.count, k, source_.granularity());
+          for (std::int64_t row = 0; row < rows.count; ++row)
+            for (std::int64_t c = 0; c < k; c += ranges.len)
+              live.push_back(count_signs(here.codes + row * line_, c, std::min(ranges.len, k - c)) > 0 ? 0b10 : 0b01);
+          made_.decided.insert(made_.decided.end(), here.scales.begin(), here.scales.end());
+          job_.done(rows);
+          return {};
+        }));
+    const auto count = static_cast<std::int64_t>(live.size());
+    TERN_ASSIGN(fitted, fit_scales(inside_ ? layout_ : Layout::i2_s_x86_128, {live.data(), DType::u8, {count, 1}},
+                                   count, 1, made_.decided, Granularity::row(), job_.lossy));
+    made_.stored = std::move(fitted.scales);
+    made_.report.scale_loss = fitted.loss;
+    made_.decided.clear();
+    return {};
+  }
+
+  // Reads every row once, in order; writes the bytes of layouts that have that order.
+  Status look() {
+    const std::int64_t pieces = pieces_.row_pieces(), items = pieces + job_.asides;
+    const auto asides_before = [&](std::int64_t item) { return item * job_.asides / items; };
+    return conveyor_.run(
+        items,
+        [&](std::int64_t item, std::int64_t at) -> Status {
+          if (asides_before(item) < asides_before(item + 1)) return {};
+          return look_at(pieces_.rows(item - asides_before(item)), item - asides_before(item), place(at));
+        },
+        [&](std::int64_t item, std::int64_t at) -> Status {
+          if (asides_before(item) < asides_before(item + 1)) return job_.aside();
+          return take(pieces_.rows(item - asides_before(item)), place(at));
+        });
+  }
+
+  Status look_at(RowRange rows, std::int64_t piece, Place& here) const {
+    TERN_RETURN_IF_ERROR(read(rows, here));
+    here.trits = count_trits(here.codes, rows.count, source_.k());
+    if (inside_ && *inside_ != Granularity::tensor()) {
+      const ConstTensorView codes{here.codes, DType::u8, {rows.count, line_}};
+      TERN_ASSIGN(fitted, fit_scales(layout_, codes, rows.count, source_.k(), here.scales, source_.granularity(),
+                                     job_.lossy, first_scale(rows)));
+      here.fitted = std::move(fitted);
+    }
+    if (job_.x != nullptr && job_.non_finite == NonFinite::reject)
+      here.sums = QualitySums::fast(loops_, quality_rows(rows, here, fitted_of(here)));
+    if (!pieces_.in_order()) return {};
+    TERN_ASSIGN(bytes, pieces_.encode(piece, here.codes, here.fitted.scales, here.out));
+    here.bytes = bytes;
+    return {};
+  }
+  // The scales of a piece as they are stored.
+  [[nodiscard]] std::span<const float> fitted_of(const Place& here) const {
+    if (one_) return made_.stored;
+    return inside_ ? here.fitted.scales : here.scales;
+  }
+  [[nodiscard]] QualityRows quality_rows(RowRange rows, const Place& here, std::span<const float> stored) const {
+    return {.x = static_cast<const std::uint8_t*>(job_.x->data) +
+                 rows.first * source_.k() * static_cast<std::int64_t>(size_of(job_.x->dtype)),
+            .dtype = job_.x->dtype,
+            .rows = rows.count,
+            .k = source_.k(),
+            .codes = here.codes,
+            .signs = here.trits[0] + here.trits[2],
+            .decided = here.scales,
+            .stored = stored,
+            .decided_by = source_.granularity(),
+            .stored_by = job_.plan.granularity,
+            .threshold = job_.threshold};
+  }
+
+  Status take(RowRange rows, Place& here) {
+    codes_.add({here.codes, static_cast<std::size_t>(rows.count * line_)});
+    for (std::size_t i = 0; i < 3; ++i) made_.report.trits[i] += here.trits[i];
+    sums_.add(here.sums);
+    if (source_.granularity() != Granularity::tensor())
+      made_.decided.insert(made_.decided.end(), here.scales.begin(), here.scales.end());
+    if (!one_ && (inside_ || source_.granularity() != Granularity::tensor())) {
+      const std::span<const float> stored = fitted_of(here);
+      made_.stored.insert(made_.stored.end(), stored.begin(), stored.end());
+    }
+    add_loss(here.fitted.loss);
+    if (pieces_.in_order()) TERN_RETURN_IF_ERROR(job_.write(here.bytes));
+    job_.done(rows);
+    return {};
+  }
+  void add_loss(const ScaleLoss& loss) {
+    ScaleLoss& all = made_.report.scale_loss;
+    // The one scale of a tensor changes once, and in every piece by the same.
+    all.changed = source_.granularity() == Granularity::tensor() ? std::max(all.changed, loss.changed)
+                                                                 : all.changed + loss.changed;
+    if (loss.largest_relative <= all.largest_relative) return;
+    all.largest_relative = loss.largest_relative;
+    all.index = loss.index;
+  }
+
+  Status write_in_its_order() {
+    return conveyor_.run(
+        pieces_.count(),
+        [&](std::int64_t piece, std::int64_t at) -> Status {
+          Place& here = place(at);
+          TERN_RETURN_IF_ERROR(pieces_.read(source_, piece, here.codes, here.scales));
+          TERN_ASSIGN(bytes, pieces_.encode(piece, here.codes, {}, here.out));
+          here.bytes = bytes;
+          return {};
+        },
+        [&](std::int64_t, std::int64_t at) { return job_.write(place(at).bytes); });
+  }
+
+  Status settle_quality() {
+    const std::int64_t n = source_.n(), k = source_.k();
+    if (job_.non_finite == NonFinite::saturate || !sums_.sure()) {
+      sums_ = {};
+      const Ranges stored = make_ranges(n, k, job_.plan.granularity);
+      Status measured = conveyor_.run(
+          pieces_.row_pieces(),
+          [&](std::int64_t piece, std::int64_t at) -> Status {
+            const RowRange rows = pieces_.rows(piece);
+            Place& here = place(at);
+            TERN_RETURN_IF_ERROR(read(rows, here));
+            const auto first = static_cast<std::size_t>(rows.first * stored.per_row);
+            here.sums = QualitySums::exact(quality_rows(rows, here, std::span(made_.stored).subspan(first)));
+            return {};
+          },
+          [&](std::int64_t piece, std::int64_t at) -> Status {
+            sums_.add(place(at).sums);
+            job_.done(pieces_.rows(piece));
+            return {};
+          });
+      if (!measured.ok()) return measured;
+    }
+    made_.report.quality = sums_.quality(n * k, made_.report.trits[1]);
+    return {};
+  }
+
+  BufferPool& pool_;
+  const MatrixJob& job_;
+  const RowsSource& source_;
+  Layout layout_;
+  const LayoutPieces& pieces_;
+  std::optional<Granularity> inside_;
+  std::int64_t line_;
+  const ternary_quantize::SimdTable& loops_;
+  bool one_ = false;  // scale is stored for all
+  ConvertedMatrix made_;
+  RunningChecksum codes_;
+  QualitySums sums_;
+  std::vector<Place> places_;
+  Conveyor conveyor_;
+};
+
+}  // namespace
+
+Result<ConvertedMatrix> convert_matrix(const Context& context, BufferPool& pool, const MatrixJob& job) {
+  TERN_ASSIGN(pieces, LayoutPieces::make(job.plan.layout, job.source.n(), job.source.k(), job.source.row_block(),
+                                         job.piece_elems));
+  return Converter(context, pool, job, pieces).run();
+}
+
+}  // namespace tern

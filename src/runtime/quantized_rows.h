@@ -1,0 +1,47 @@
+// A matrix of floats as ternary rows, quantized when they are asked for.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "device/threads.h"
+#include "ops/kernel.h"
+#include "runtime/bitnet_match.h"
+#include "runtime/buffer_pool.h"
+#include "runtime/rows_source.h"
+#include "tern/context.h"
+#include "tern/quantize.h"
+
+namespace tern {
+
+class QuantizedRows : public RowsSource {
+ public:
+  // x is [n, k], dense, on the host, and outlives the rows, as the pool does. `how` is of a quantize() to i2; a scale
+  // by tensor is computed here, by all threads. On a GPU everything is, and codes and scales stay in memory.
+  static Result<std::unique_ptr<QuantizedRows>> make(const Context& context, BufferPool& pool, const ConstTensorView& x,
+                                                     const QuantizeOptions& how, bool match_bitnet);
+
+  [[nodiscard]] const std::string& kernel() const { return name_; }
+  // Of |x|, where it is not half of the scale.
+  [[nodiscard]] std::optional<double> threshold() const;
+  [[nodiscard]] float tensor_scale() const override { return match_ ? match_->stored_scale() : scale_; }
+  Status read(RowRange rows, std::uint8_t* codes, float* scales) const override;
+
+ private:
+  QuantizedRows(BufferPool& pool, const ConstTensorView& x, const QuantizeOptions& how);
+  Status choose(const Context& context, const Preference& preference);
+  Status run(const Threads& threads, RowRange rows, std::uint8_t* codes, float* scales) const;
+  [[nodiscard]] const std::uint8_t* row(std::int64_t i) const;
+
+  ConstTensorView x_;
+  TernaryQuantize::Problem problem_;  // of all rows
+  const KernelEntry* entry_ = nullptr;
+  std::string name_;
+  Threads alone_{1};
+  float scale_ = 0;
+  std::optional<BitnetMatch> match_;
+  std::optional<QuantizedTensor> held_;
+  BufferPool& pool_;
+};
+
+}  // namespace tern
