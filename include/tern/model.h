@@ -1,5 +1,5 @@
 // Models: checkpoints whose ternary tensors are understood, whatever their format, container and names. Quantized,
-// converted and compared tensor by tensor, with a few of them in memory at a time.
+// converted and compared tensor by tensor.
 #pragma once
 
 #include <array>
@@ -202,8 +202,8 @@ TERN_API Result<TensorReport> inspect_tensor(const Context&, const Model&, std::
 using ModelProgress = std::function<bool(std::string_view tensor, std::size_t done_bytes, std::size_t total_bytes)>;
 
 // Writes the model as planned: a plan of another model is refused. The output appears under its name when it is whole.
-// Memory: six times the packed bytes of the largest matrix, and the scales of all; pages of the input are given back
-// when they are done with.
+// Memory: some pieces of a matrix at a time (a few MiB for each thread, or a few rows where those are longer) and the
+// scales of all; pages of the input are given back when they are done with. On a GPU a matrix is quantized as a whole.
 TERN_API Result<ModelReport> write_model(const Context&, const Model&, const ModelPlan&, const std::string& output,
                                          const ModelProgress& progress = {});
 

@@ -86,7 +86,7 @@ class Converter {
 
   [[nodiscard]] std::size_t place_count(const Threads& threads) const {
     const std::size_t bytes = static_cast<std::size_t>(pieces_.most_rows() * line_) + pieces_.room_bytes() + 1;
-    const auto wanted = static_cast<std::size_t>(4 * threads.count() + 4);  // so that nobody waits for a write
+    const auto wanted = static_cast<std::size_t>(16 * threads.count() + 4);  // so that nobody waits for a write
     return std::clamp<std::size_t>(kMostBytes / bytes, 1, wanted);
   }
   Place& place(std::int64_t at) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "base/errors.h"
 
@@ -20,7 +21,7 @@ Status guarded(const Conveyor::Part& part, std::int64_t item, std::int64_t place
 }  // namespace
 
 Conveyor::Conveyor(const Threads& threads, std::int64_t places)
-    : threads_(threads), places_(static_cast<std::size_t>(places)) {}
+    : threads_(threads), ring_(static_cast<std::size_t>(places)) {}
 
 double Conveyor::waited_seconds() const { return waited_seconds_ / threads_.count(); }
 
@@ -29,50 +30,53 @@ Status Conveyor::run(std::int64_t items, const Part& work, const Part& finish) {
   next_ = finished_ = 0;
   stopped_ = false;
   failed_ = {};
-  for (Place& place : places_) place = {};
+  free_.clear();
+  for (std::size_t i = ring_.size(); i-- > 0;) {
+    ring_[i] = {};
+    free_.push_back(static_cast<std::int64_t>(i));
+  }
   threads_.run(threads_.count(), [&](int) { take(work, finish); });
   return std::move(failed_);
 }
 
 void Conveyor::take(const Part& work, const Part& finish) {
-  const auto places = static_cast<std::int64_t>(places_.size());
   std::unique_lock lock(mutex_);
   for (;;) {
     // The item that all wait for is being worked on, by a thread that has its place.
-    if (!stopped_ && next_ < items_ && next_ >= finished_ + places) {
+    if (!stopped_ && next_ < items_ && free_.empty()) {
       const auto begin = std::chrono::steady_clock::now();
       // Not for one place alone: to wake up costs more than some items do.
-      changed_.wait(lock, [&] { return stopped_ || next_ >= items_ || next_ <= finished_ + places / 2; });
+      changed_.wait(lock, [&] { return stopped_ || next_ >= items_ || enough_free(); });
       waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
     if (stopped_ || next_ >= items_) return;
-    const std::int64_t item = next_++, at = item % places;
+    if (free_.empty()) continue;
+    const std::int64_t item = next_++, place = free_.back();
+    free_.pop_back();
     lock.unlock();
-    Status status = guarded(work, item, at);
+    Status status = guarded(work, item, place);
     lock.lock();
-    places_[static_cast<std::size_t>(at)] = {true, std::move(status)};
+    ring_[static_cast<std::size_t>(item) % ring_.size()] = {true, place, std::move(status)};
     if (!finishing_) finish_ready(lock, finish);
   }
 }
 
 void Conveyor::finish_ready(std::unique_lock<std::mutex>& lock, const Part& finish) {
-  const auto places = static_cast<std::int64_t>(places_.size());
   finishing_ = true;
-  while (!stopped_ && finished_ < next_ && places_[static_cast<std::size_t>(finished_ % places)].ready) {
-    Place& place = places_[static_cast<std::size_t>(finished_ % places)];
-    Status status = std::move(place.status);
-    place = {};
-    if (status.ok()) {
+  while (!stopped_ && ring_[static_cast<std::size_t>(finished_) % ring_.size()].ready) {
+    Item item = std::exchange(ring_[static_cast<std::size_t>(finished_) % ring_.size()], {});
+    if (item.status.ok()) {
       lock.unlock();
-      status = guarded(finish, finished_, finished_ % places);
+      item.status = guarded(finish, finished_, item.place);
       lock.lock();
     }
-    if (!status.ok()) {
-      failed_ = std::move(status);
+    if (!item.status.ok()) {
+      failed_ = std::move(item.status);
       stopped_ = true;
     }
     ++finished_;
-    changed_.notify_all();
+    free_.push_back(item.place);
+    if (stopped_ || enough_free()) changed_.notify_all();
   }
   finishing_ = false;
 }

@@ -28,15 +28,18 @@ class Conveyor {
   [[nodiscard]] double waited_seconds() const;
 
  private:
-  struct Place {
+  struct Item {
     bool ready = false;
+    std::int64_t place = 0;
     Status status;
   };
+  [[nodiscard]] bool enough_free() const { return 2 * free_.size() >= ring_.size(); }
   void take(const Part& work, const Part& finish);
   void finish_ready(std::unique_lock<std::mutex>& lock, const Part& finish);
 
   const Threads& threads_;
-  std::vector<Place> places_;
+  std::vector<Item> ring_;          // items between finished_ and next_
+  std::vector<std::int64_t> free_;  // places; the last one that was given back, still in a cache, is taken first
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t items_ = 0, next_ = 0, finished_ = 0;

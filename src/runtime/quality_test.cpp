@@ -122,7 +122,7 @@ TEST(QualityOf, LosslessIsInfinite) {
 }
 
 TEST(CountTrits, CountsEveryByteAndNoPadding) {
-  for (const std::int64_t k : {1, 2, 3, 4, 5, 31, 32, 33, 67}) {
+  for (const std::int64_t k : {1, 2, 3, 4, 5, 31, 32, 33, 67, 193, 1344, 1345, 5003}) {
     std::vector<float> x(static_cast<std::size_t>(3 * k));
     std::array<std::int64_t, 3> want = {};
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -135,6 +135,12 @@ TEST(CountTrits, CountsEveryByteAndNoPadding) {
     const auto q = quantize(cpu(), {x.data(), DType::f32, {3, k}}, options);
     ASSERT_TRUE(q.ok());
     EXPECT_EQ(count_trits(q->quantized_data().data(), 3, k), want) << k;
+  }
+  for (const int code : {0, 1, 2}) {  // as many of one kind as a counter may meet
+    const std::vector<std::uint8_t> codes(5000, static_cast<std::uint8_t>(code * i2::kPadding));
+    std::array<std::int64_t, 3> want = {};
+    want[static_cast<std::size_t>(code)] = 20'000;
+    EXPECT_EQ(count_trits(codes.data(), 1, 20'000), want) << code;
   }
 }
 

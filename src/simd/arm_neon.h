@@ -32,13 +32,17 @@ struct ArmNeon {
   static void store(double* p, D v) { __builtin_memcpy(p, &v, sizeof v); }
   static D pair_sums(F v) { return vpaddq_f64(vcvt_f64_f32(vget_low_f32(v)), vcvt_high_f64_f32(v)); }
   static D abs_quad_sums(const float* p) { return vpaddq_f64(pair_sums(abs(load(p))), pair_sums(abs(load(p + 4)))); }
-  static D abs_quad_sums_bf16(const std::uint16_t* p) {
-    const uint32x4_t v = vreinterpretq_u32_u16(vandq_u16(any<uint16x8_t>(p), vdupq_n_u16(0x7FFF)));
-    const F even = vreinterpretq_f32_u32(vshlq_n_u32(v, 16));
-    const F odd = vreinterpretq_f32_u32(vandq_u32(v, vdupq_n_u32(0xFFFF'0000U)));
-    const D low = vaddq_f64(vcvt_f64_f32(vget_low_f32(even)), vcvt_f64_f32(vget_low_f32(odd)));
-    return vpaddq_f64(low, vaddq_f64(vcvt_high_f64_f32(even), vcvt_high_f64_f32(odd)));
+  static D abs_quad_sums_bf16(const std::uint16_t* p, I& top) {
+    const uint16x8_t half = vandq_u16(any<uint16x8_t>(p), vdupq_n_u16(0x7FFF));
+    top = vreinterpretq_s32_u16(vmaxq_u16(vreinterpretq_u16_s32(top), half));
+    const uint64x2_t v = vreinterpretq_u64_u16(half);
+    const auto wide = [](uint64x2_t q) {
+      return vreinterpretq_f64_u64(vandq_u64(q, vdupq_n_u64(std::uint64_t{0x7FFF} << 45)));
+    };
+    return vaddq_f64(vaddq_f64(wide(vshlq_n_u64(v, 45)), wide(vshlq_n_u64(v, 29))),
+                     vaddq_f64(wide(vshlq_n_u64(v, 13)), wide(vshrq_n_u64(v, 3))));
   }
+  static bool finite_bf16(I top) { return vmaxvq_u16(vreinterpretq_u16_s32(top)) < 0x7F80; }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const auto keep = [&](const float* q) {
       const F a = abs(load(q));
@@ -60,7 +64,14 @@ struct ArmNeon {
   static I zero_i() { return vdupq_n_s32(0); }
   static F abs(F v) { return vabsq_f32(v); }
   static F negate(F v) { return vnegq_f32(v); }
-  static F above(F a, F h) { return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vcgtq_f32(a, h))); }
+  static F add_above(F sum, F a, F h) {
+    return vaddq_f32(sum, vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vcgtq_f32(a, h))));
+  }
+  static void magnitudes_bf16(const std::uint16_t* p, F& even, F& odd) {
+    const uint32x4_t v = vreinterpretq_u32_u16(vandq_u16(any<uint16x8_t>(p), vdupq_n_u16(0x7FFF)));
+    even = vreinterpretq_f32_u32(vshlq_n_u32(v, 16));
+    odd = vreinterpretq_f32_u32(vandq_u32(v, vdupq_n_u32(0xFFFF'0000U)));
+  }
   static I max_bits(I m, F v) { return max(m, vreinterpretq_s32_f32(v)); }
   static I max(I a, I b) { return vmaxq_s32(a, b); }
   static I add(I a, I b) {  // GCC's word for int32 is a signed sum, which must not overflow

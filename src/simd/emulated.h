@@ -68,14 +68,22 @@ struct Emulated {
       return (wide_abs(q[0]) + wide_abs(q[1])) + (wide_abs(q[2]) + wide_abs(q[3]));
     });
   }
-  // The same of kD quads of bf16
-  TERN_INLINE static D abs_quad_sums_bf16(const std::uint16_t* p) {
+  // 2^-896 of the same for kD quads of bf16, which as f64 with an exponent field of their own they are. Infinities and
+  // NaN are numbers then: `top` remembers whether there were any.
+  TERN_INLINE static D abs_quad_sums_bf16(const std::uint16_t* p, I& top) {
     std::uint16_t half[4 * kD];
-    float x[4 * kD];
     __builtin_memcpy(half, p, sizeof half);
-    for (std::size_t i = 0; i < 4 * kD; ++i) x[i] = from_bf16(half[i]);
-    return abs_quad_sums(x);
+    for (std::uint16_t& h : half) {
+      h &= 0x7FFFU;
+      top.v[0] = h > top.v[0] ? h : top.v[0];
+    }
+    const auto wide = [](std::uint16_t h) { return __builtin_bit_cast(double, static_cast<std::uint64_t>(h) << 45); };
+    return lanes<D>([&](std::size_t i) {
+      const std::uint16_t* q = half + 4 * i;
+      return (wide(q[0]) + wide(q[1])) + (wide(q[2]) + wide(q[3]));
+    });
   }
+  static bool finite_bf16(I top) { return top.v[0] < 0x7F80; }
   // The same, with +0 for every |p| that is not above h, and the number of those above added to count's lanes
   TERN_INLINE static D abs_quad_sums_above(const float* p, float h, I& count) {
     float kept[4 * kD];
@@ -103,9 +111,16 @@ struct Emulated {
   TERN_INLINE static F negate(F a) {
     return lanes<F>([&](std::size_t i) { return -a.v[i]; });
   }
-  // a where it is above h, else +0
-  TERN_INLINE static F above(F a, F h) {
-    return lanes<F>([&](std::size_t i) { return a.v[i] > h.v[i] ? a.v[i] : 0.0F; });
+  // sum + a where a is above h
+  TERN_INLINE static F add_above(F sum, F a, F h) {
+    return lanes<F>([&](std::size_t i) { return a.v[i] > h.v[i] ? sum.v[i] + a.v[i] : sum.v[i]; });
+  }
+  // |p| of 2 kF bf16, the even ones and the odd ones
+  TERN_INLINE static void magnitudes_bf16(const std::uint16_t* p, F& even, F& odd) {
+    std::uint16_t half[2 * kF];
+    __builtin_memcpy(half, p, sizeof half);
+    even = lanes<F>([&](std::size_t i) { return __builtin_fabsf(from_bf16(half[2 * i])); });
+    odd = lanes<F>([&](std::size_t i) { return __builtin_fabsf(from_bf16(half[2 * i + 1])); });
   }
   // The larger of two bit patterns as int32: the order of floats that are not negative, with NaN on top
   TERN_INLINE static I max_bits(I m, F a) {

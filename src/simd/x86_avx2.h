@@ -37,17 +37,18 @@ struct X86Avx2 {
   static D abs_quad_sums(const float* p) {
     return sum_quads(abs_quad(p), abs_quad(p + 4), abs_quad(p + 8), abs_quad(p + 12));
   }
-  static D wide_low(F v) { return _mm256_cvtps_pd(_mm256_castps256_ps128(v)); }
-  static D wide_high(F v) { return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)); }
-  static D abs_quad_sums_bf16(const std::uint16_t* p) {
+  static D abs_quad_sums_bf16(const std::uint16_t* p, I& top) {
     const __m256i v =
         _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), _mm256_set1_epi16(0x7FFF));
-    const F even = _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
-    const F odd = _mm256_castsi256_ps(_mm256_blend_epi16(v, _mm256_setzero_si256(), 0x55));
-    const D low = _mm256_add_pd(wide_low(even), wide_low(odd));  // halves of quads 0 0 1 1
-    const D high = _mm256_add_pd(wide_high(even), wide_high(odd));
-    const D quads = _mm256_add_pd(_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high));  // 0 2 1 3
-    return _mm256_permute4x64_pd(quads, 0b11'01'10'00);
+    top = _mm256_max_epu16(top, v);
+    const auto wide = [](__m256i q) {
+      return _mm256_castsi256_pd(_mm256_and_si256(q, _mm256_set1_epi64x(std::int64_t{0x7FFF} << 45)));
+    };
+    return _mm256_add_pd(_mm256_add_pd(wide(_mm256_slli_epi64(v, 45)), wide(_mm256_slli_epi64(v, 29))),
+                         _mm256_add_pd(wide(_mm256_slli_epi64(v, 13)), wide(_mm256_srli_epi64(v, 3))));
+  }
+  static bool finite_bf16(I top) {
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi16(top, _mm256_set1_epi16(0x7F7F))) == 0;
   }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const D threshold = _mm256_set1_pd(static_cast<double>(h));
@@ -71,7 +72,13 @@ struct X86Avx2 {
   static I zero_i() { return _mm256_setzero_si256(); }
   static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
   static F negate(F v) { return _mm256_xor_ps(_mm256_set1_ps(-0.0F), v); }
-  static F above(F a, F h) { return _mm256_and_ps(a, _mm256_cmp_ps(a, h, _CMP_GT_OQ)); }
+  static F add_above(F sum, F a, F h) { return _mm256_add_ps(sum, _mm256_and_ps(a, _mm256_cmp_ps(a, h, _CMP_GT_OQ))); }
+  static void magnitudes_bf16(const std::uint16_t* p, F& even, F& odd) {
+    const __m256i v =
+        _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), _mm256_set1_epi16(0x7FFF));
+    even = _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
+    odd = _mm256_castsi256_ps(_mm256_blend_epi16(v, _mm256_setzero_si256(), 0x55));
+  }
   static I max_bits(I m, F v) { return max(m, _mm256_castps_si256(v)); }
   static I max(I a, I b) { return _mm256_max_epi32(a, b); }
   static I add(I a, I b) { return _mm256_add_epi32(a, b); }

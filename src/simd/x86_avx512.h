@@ -45,15 +45,17 @@ struct X86Avx512 {
     return quad_sums(a, b, [](D v) { return _mm512_mul_pd(v, v); });
   }
   static D abs_quad_sums(const float* p) { return quad_sums(abs(load(p)), abs(load(p + 16))); }
-  static D abs_quad_sums_bf16(const std::uint16_t* p) {
+  static D abs_quad_sums_bf16(const std::uint16_t* p, I& top) {
     const __m512i v = _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi16(0x7FFF));
-    const F even = _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
-    const F odd = _mm512_castsi512_ps(_mm512_maskz_mov_epi16(0xAAAA'AAAAU, v));
-    const D low = _mm512_add_pd(low_half(even), low_half(odd));  // halves of quads 0 0 1 1 2 2 3 3
-    const D high = _mm512_add_pd(high_half(even), high_half(odd));
-    const D quads = _mm512_add_pd(_mm512_unpacklo_pd(low, high), _mm512_unpackhi_pd(low, high));  // 0 4 1 5 2 6 3 7
-    return _mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), quads);
+    top = _mm512_max_epu16(top, v);
+    const auto wide = [](__m512i q) {
+      return _mm512_castsi512_pd(_mm512_and_si512(q, _mm512_set1_epi64(std::int64_t{0x7FFF} << 45)));
+    };
+    const D quads = _mm512_add_pd(_mm512_add_pd(wide(_mm512_slli_epi64(v, 45)), wide(_mm512_slli_epi64(v, 29))),
+                                  _mm512_add_pd(wide(_mm512_slli_epi64(v, 13)), wide(_mm512_srli_epi64(v, 3))));
+    return _mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), quads);
   }
+  static bool finite_bf16(I top) { return _mm512_cmpgt_epu16_mask(top, _mm512_set1_epi16(0x7F7F)) == 0; }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const auto keep = [&](const float* q) {
       const F a = abs(load(q));
@@ -68,7 +70,12 @@ struct X86Avx512 {
   static I zero_i() { return _mm512_setzero_si512(); }
   static F abs(F v) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0F), v); }
   static F negate(F v) { return _mm512_xor_ps(_mm512_set1_ps(-0.0F), v); }
-  static F above(F a, F h) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, h, _CMP_GT_OQ), a); }
+  static F add_above(F sum, F a, F h) { return _mm512_mask_add_ps(sum, _mm512_cmp_ps_mask(a, h, _CMP_GT_OQ), sum, a); }
+  static void magnitudes_bf16(const std::uint16_t* p, F& even, F& odd) {
+    const __m512i v = _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi16(0x7FFF));
+    even = _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
+    odd = _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32(0x7FFF'0000)));
+  }
   static I max_bits(I m, F v) { return max(m, _mm512_castps_si512(v)); }
   static I max(I a, I b) { return _mm512_max_epi32(a, b); }
   static std::int32_t max_lane(I v) { return _mm512_reduce_max_epi32(v); }

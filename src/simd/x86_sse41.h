@@ -33,12 +33,17 @@ struct X86Sse41 {
   // low half and high half of a quad as doubles: (a0 + a1, a2 + a3), then added crosswise with the other quad's
   static D pair_sums(F v) { return _mm_hadd_pd(_mm_cvtps_pd(v), _mm_cvtps_pd(_mm_movehl_ps(v, v))); }
   static D abs_quad_sums(const float* p) { return _mm_hadd_pd(pair_sums(abs(load(p))), pair_sums(abs(load(p + 4)))); }
-  static D abs_quad_sums_bf16(const std::uint16_t* p) {
+  static D abs_quad_sums_bf16(const std::uint16_t* p, I& top) {
     const __m128i v = _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), _mm_set1_epi16(0x7FFF));
-    const F even = _mm_castsi128_ps(_mm_slli_epi32(v, 16)), odd = _mm_castsi128_ps(_mm_blend_epi16(v, zero_i(), 0x55));
-    const D low = _mm_add_pd(_mm_cvtps_pd(even), _mm_cvtps_pd(odd));
-    const D high = _mm_add_pd(_mm_cvtps_pd(_mm_movehl_ps(even, even)), _mm_cvtps_pd(_mm_movehl_ps(odd, odd)));
-    return _mm_hadd_pd(low, high);
+    top = _mm_max_epu16(top, v);
+    const auto wide = [](__m128i q) {
+      return _mm_castsi128_pd(_mm_and_si128(q, _mm_set1_epi64x(std::int64_t{0x7FFF} << 45)));
+    };
+    return _mm_add_pd(_mm_add_pd(wide(_mm_slli_epi64(v, 45)), wide(_mm_slli_epi64(v, 29))),
+                      _mm_add_pd(wide(_mm_slli_epi64(v, 13)), wide(_mm_srli_epi64(v, 3))));
+  }
+  static bool finite_bf16(I top) {  // the largest of what is left up to 0xFFFF is the smallest
+    return _mm_extract_epi16(_mm_minpos_epu16(_mm_sub_epi16(_mm_set1_epi16(-1), top)), 0) > 0xFFFF - 0x7F80;
   }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
     const auto keep = [&](const float* q) {
@@ -61,7 +66,12 @@ struct X86Sse41 {
   static I zero_i() { return _mm_setzero_si128(); }
   static F abs(F v) { return _mm_andnot_ps(_mm_set1_ps(-0.0F), v); }
   static F negate(F v) { return _mm_xor_ps(_mm_set1_ps(-0.0F), v); }
-  static F above(F a, F h) { return _mm_and_ps(a, _mm_cmpgt_ps(a, h)); }
+  static F add_above(F sum, F a, F h) { return _mm_add_ps(sum, _mm_and_ps(a, _mm_cmpgt_ps(a, h))); }
+  static void magnitudes_bf16(const std::uint16_t* p, F& even, F& odd) {
+    const __m128i v = _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), _mm_set1_epi16(0x7FFF));
+    even = _mm_castsi128_ps(_mm_slli_epi32(v, 16));
+    odd = _mm_castsi128_ps(_mm_blend_epi16(v, _mm_setzero_si128(), 0x55));
+  }
   static I max_bits(I m, F v) { return max(m, _mm_castps_si128(v)); }
   static I max(I a, I b) { return _mm_max_epi32(a, b); }
   static I add(I a, I b) { return _mm_add_epi32(a, b); }

@@ -7,8 +7,8 @@
 namespace tern::ternary_quantize {
 namespace {
 
-// Element i belongs to f32 lane i mod 32; after sixteen adds quads of lanes go to one of eight f64 lanes, which fold
-// at the end: the same order, and the same bits, whatever the width of a vector.
+// Each of 32 elements belongs to an f32 lane; after sixteen adds quads of lanes go to one of eight f64 lanes, which
+// fold at the end: the same order, and the same bits, whatever the width of a vector.
 template <class S>
 struct ErrorLoops {
   using F = typename S::F;
@@ -38,7 +38,9 @@ struct ErrorLoops {
     }
   };
 
-  // load(p) gives S::kF elements as f32.
+  using Lanes = F[kVectors];
+
+  // load(p, a) gives the magnitudes of 32 elements as f32, always in the same order.
   template <class T, class Load>
   static void sums(const T* x, std::size_t n, float threshold, double* of, Load load) {
     const F h = S::set1(threshold);
@@ -47,10 +49,11 @@ struct ErrorLoops {
       F xx[kVectors], big[kVectors];
       for (std::size_t i = 0; i < kVectors; ++i) xx[i] = big[i] = S::zero_f();
       const auto step = [&](const T* p) {
+        Lanes a;
+        load(p, a);
         for (std::size_t i = 0; i < kVectors; ++i) {
-          const F a = S::abs(load(p + i * S::kF));
-          xx[i] = S::add(xx[i], S::mul(a, a));
-          big[i] = S::add(big[i], S::above(a, h));
+          xx[i] = S::add(xx[i], S::mul(a[i], a[i]));
+          big[i] = S::add_above(big[i], a[i], h);
         }
       };
       const std::size_t end = n - at < kBlock ? n : at + kBlock;

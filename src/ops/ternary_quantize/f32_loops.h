@@ -186,8 +186,11 @@ struct F32Loops {
   }
 
   static void error_sums(const void* x, std::int64_t n, double h, double* of) {
-    ErrorLoops<S>::sums(as_f32(x), static_cast<std::size_t>(n), static_cast<float>(h), of,
-                        [](const float* p) { return S::load(p); });
+    using Errors = ErrorLoops<S>;
+    Errors::sums(as_f32(x), static_cast<std::size_t>(n), static_cast<float>(h), of,
+                 [](const float* p, typename Errors::Lanes& a) {
+                   for (std::size_t i = 0; i < Errors::kVectors; ++i) a[i] = S::abs(S::load(p + i * S::kF));
+                 });
   }
 
   template <int kRule>

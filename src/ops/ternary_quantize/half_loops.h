@@ -58,12 +58,14 @@ struct HalfLoops {
     if constexpr (kSource == kBf16) {
       const auto* from = static_cast<const std::uint16_t*>(x);
       const auto elems = static_cast<std::size_t>(n);
+      typename S::I top = S::zero_i();
       for (std::size_t at = 0; at < elems; at += kBlock)
         fold.add(F32::block_sum(
             from + at, elems - at < kBlock ? elems - at : kBlock,
-            [](const std::uint16_t* p) { return S::abs_quad_sums_bf16(p); },
+            [&](const std::uint16_t* p) { return S::abs_quad_sums_bf16(p, top); },
             [&](std::size_t i) { fetch(from + at + i); }));
-      return fold.total();
+      // Scaling is exact: the sums were, or were rounded, as those of the values themselves.
+      return S::finite_bf16(top) ? fold.total() * 0x1p896 : __builtin_huge_val();
     }
     each_block(x, n, [&](const float* block, std::size_t part, std::size_t) {
       fold.add(F32::abs_sum_ahead(block, part, InCache{}));
@@ -98,8 +100,15 @@ struct HalfLoops {
   }
 
   static void error_sums(const void* x, std::int64_t n, double h, double* of) {
-    ErrorLoops<S>::sums(static_cast<const std::uint16_t*>(x), static_cast<std::size_t>(n), static_cast<float>(h), of,
-                        [](const std::uint16_t* p) { return kSource == kF16 ? S::load_f16(p) : S::load_bf16(p); });
+    using Errors = ErrorLoops<S>;
+    Errors::sums(static_cast<const std::uint16_t*>(x), static_cast<std::size_t>(n), static_cast<float>(h), of,
+                 [](const std::uint16_t* p, typename Errors::Lanes& a) {
+                   constexpr std::size_t kHalf = Errors::kVectors / 2;
+                   for (std::size_t i = 0; i < Errors::kVectors && kSource == kF16; ++i)
+                     a[i] = S::abs(S::load_f16(p + i * S::kF));
+                   for (std::size_t i = 0; i < kHalf && kSource == kBf16; ++i)
+                     S::magnitudes_bf16(p + 2 * i * S::kF, a[i], a[kHalf + i]);
+                 });
   }
 
   // The bits of the largest value that is not above h.
@@ -141,10 +150,10 @@ struct HalfLoops {
   // As many whole ranges as a block holds at a time.
   template <int kRule, int kStore>
   static std::int64_t ranges(const void* x, std::int64_t count, std::int64_t len, float* scales, void* codes) {
-    alignas(64) float block[kBlock];
     const auto* from = static_cast<const std::uint16_t*>(x);
     auto* out = static_cast<std::uint8_t*>(codes);
     const std::int64_t bytes = kStore == kI8 ? len : (len + 3) / 4, most = static_cast<std::int64_t>(kBlock) / len;
+    alignas(64) float block[kBlock];
     for (std::int64_t i = 0; i < count; i += most) {
       const std::int64_t now = count - i < most ? count - i : most;
       widen(from + i * len, static_cast<std::size_t>(now * len), block);
