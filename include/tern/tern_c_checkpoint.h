@@ -167,9 +167,11 @@ TERN_API tern_status tern_checkpoint_writer_tensor(const tern_checkpoint_writer*
 TERN_API tern_status tern_checkpoint_writer_file_bytes(const tern_checkpoint_writer* writer, size_t* out);
 // The next bytes; a piece may not reach over the end of a tensor.
 TERN_API tern_status tern_checkpoint_writer_write(tern_checkpoint_writer* writer, const void* bytes, size_t byte_count);
-// Replaces the bytes of a tensor that are written.
-TERN_API tern_status tern_checkpoint_writer_overwrite(tern_checkpoint_writer* writer, size_t index, const void* bytes,
-                                                      size_t byte_count);
+// Goes on with the next tensor and leaves the bytes of this one, of which none is written, to fill().
+TERN_API tern_status tern_checkpoint_writer_skip(tern_checkpoint_writer* writer);
+// The next bytes of a tensor that was skipped; all must be there in the end.
+TERN_API tern_status tern_checkpoint_writer_fill(tern_checkpoint_writer* writer, size_t index, const void* bytes,
+                                                 size_t byte_count);
 // Replaces the metadata by one of the same length in the file: the same keys, and texts as long as before.
 TERN_API tern_status tern_checkpoint_writer_replace_metadata(tern_checkpoint_writer* writer,
                                                              const tern_metadata* metadata);

@@ -149,9 +149,10 @@ TEST_F(CCheckpoint, IsWrittenAndReadBack) {
     const WriterHandle again = write(file, container, metadata_.get(), {w, s});
     EXPECT_EQ(tern_checkpoint_writer_write(again.get(), values, 8), TERN_OK);
     EXPECT_EQ(tern_checkpoint_writer_write(again.get(), values + 2, 16), TERN_OK);
-    EXPECT_EQ(tern_checkpoint_writer_write(again.get(), values, 4), TERN_OK);
-    EXPECT_EQ(tern_checkpoint_writer_overwrite(again.get(), 1, values + 5, 4), TERN_OK);
-    EXPECT_FAILS(tern_checkpoint_writer_overwrite(again.get(), 2, values, 4), TERN_INVALID_ARGUMENT, "index is 2");
+    EXPECT_EQ(tern_checkpoint_writer_skip(again.get()), TERN_OK);
+    EXPECT_EQ(tern_checkpoint_writer_fill(again.get(), 1, values + 5, 4), TERN_OK);
+    EXPECT_FAILS(tern_checkpoint_writer_fill(again.get(), 0, values, 4), TERN_INVALID_ARGUMENT, "was not skipped");
+    EXPECT_FAILS(tern_checkpoint_writer_fill(again.get(), 2, values, 4), TERN_INVALID_ARGUMENT, "index is 2");
     tern_metadata* later = nullptr;
     ASSERT_EQ(tern_metadata_create(&later), TERN_OK);
     const MetadataHandle owner(later);
@@ -337,7 +338,8 @@ TEST(CCheckpointNull, IsRefusedByName) {
   EXPECT_NULL(tern_checkpoint_writer_tensor(nullptr, 0, &tensor), "writer");
   EXPECT_NULL(tern_checkpoint_writer_file_bytes(nullptr, &size), "writer");
   EXPECT_NULL(tern_checkpoint_writer_write(nullptr, nullptr, 0), "writer");
-  EXPECT_NULL(tern_checkpoint_writer_overwrite(nullptr, 0, nullptr, 0), "writer");
+  EXPECT_NULL(tern_checkpoint_writer_skip(nullptr), "writer");
+  EXPECT_NULL(tern_checkpoint_writer_fill(nullptr, 0, nullptr, 0), "writer");
   EXPECT_NULL(tern_checkpoint_writer_replace_metadata(nullptr, metadata), "writer");
   EXPECT_NULL(tern_checkpoint_writer_finish(nullptr), "writer");
 #undef EXPECT_NULL

@@ -77,12 +77,17 @@ tern_status tern_checkpoint_writer_write(tern_checkpoint_writer* writer, const v
   });
 }
 
-tern_status tern_checkpoint_writer_overwrite(tern_checkpoint_writer* writer, size_t index, const void* bytes,
-                                             size_t byte_count) {
-  return with("tern_checkpoint_writer_overwrite", writer, [&](const char* where, CheckpointWriter& cpp) -> Status {
+tern_status tern_checkpoint_writer_skip(tern_checkpoint_writer* writer) {
+  return with("tern_checkpoint_writer_skip", writer,
+              [](const char*, CheckpointWriter& cpp) -> Status { return cpp.skip(); });
+}
+
+tern_status tern_checkpoint_writer_fill(tern_checkpoint_writer* writer, size_t index, const void* bytes,
+                                        size_t byte_count) {
+  return with("tern_checkpoint_writer_fill", writer, [&](const char* where, CheckpointWriter& cpp) -> Status {
     TERN_RETURN_IF_ERROR(check_index(where, index, cpp.tensors().size()));
     TERN_ASSIGN(piece, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    return cpp.overwrite(index, piece);
+    return cpp.fill(index, piece);
   });
 }
 
