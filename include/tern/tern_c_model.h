@@ -66,11 +66,10 @@ typedef struct tern_model_tensor {
   uint64_t checksum;     // of trits and scales, or of the bytes of other tensors
   // Of ternary weights alone:
   int32_t ternary;
-  int32_t readable;         // 0: `unreadable` says what to give
-  tern_layout_spec layout;  // when readable
-  const char* unreadable;   // "" when readable
-  int64_t scales_index;     // of the checkpoint's tensors, where scales lie apart; -1: they do not
-  const char* scale_type;   // then
+  const tern_layout_spec* layout;  // NULL: `unreadable` says what to give
+  const char* unreadable;
+  int64_t scales_index;    // of the checkpoint's tensors, where scales lie apart; -1: they do not
+  const char* scale_type;  // then
   tern_weight_scale weight_scale;
   tern_granularity granularity;
   const char* codes;  // "s8" or "s4": weights of 8 or 4 bits, with scales by granularity; "": they are not
@@ -110,7 +109,7 @@ typedef struct tern_tensor_report {
   float largest_scale;
   int32_t has_checksum;
   uint64_t checksum;
-  tern_scale_loss scale_loss;
+  const tern_scale_loss* scale_loss;
   double largest_change;      // of a cast: the largest relative change of a value
   int64_t overflowed;         // of a cast: values that became infinite
   int64_t underflowed;        // of a cast: values that changed below the type's normal range
@@ -180,9 +179,9 @@ typedef struct tern_tensor_plan {
   const char* name;
   const char* type;
   size_t in_bytes;
-  size_t out_bytes;         // with scales
-  int32_t gguf_id;          // -1: that of the type
-  tern_layout_spec layout;  // of quantize and repack
+  size_t out_bytes;                // with scales
+  int32_t gguf_id;                 // -1: that of the type
+  const tern_layout_spec* layout;  // of quantize and repack; NULL for others
   tern_granularity granularity;
   const char* scale_type;  // where scales lie apart
   const char* scale_name;  // "": they lie in the weights' bytes

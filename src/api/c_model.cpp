@@ -4,7 +4,7 @@
 namespace tern::c {
 namespace {
 
-tern_model_tensor face_of(const ModelTensor& tensor) {
+tern_model_tensor face_of(const ModelTensor& tensor, const tern_layout_spec* layout) {
   return {.struct_size = sizeof(tern_model_tensor),
           .name = tensor.name.c_str(),
           .hf_name = tensor.hf_name.c_str(),
@@ -19,8 +19,7 @@ tern_model_tensor face_of(const ModelTensor& tensor) {
           .has_checksum = tensor.checksum ? 1 : 0,
           .checksum = tensor.checksum.value_or(0),
           .ternary = tensor.ternary ? 1 : 0,
-          .readable = tensor.layout ? 1 : 0,
-          .layout = from_spec(tensor.layout.value_or(LayoutSpec())),
+          .layout = layout,
           .unreadable = tensor.unreadable.c_str(),
           .scales_index = place_or_none(tensor.scales_index),
           .scale_type = name(tensor.scale_type).data(),
@@ -70,8 +69,9 @@ using namespace tern;     // NOLINT(google-build-using-namespace): entry points 
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
 tern_model::tern_model(Model from) : model(std::move(from)), checkpoint(model.checkpoint()) {
-  tensors.reserve(model.tensors().size());
-  for (const ModelTensor& tensor : model.tensors()) tensors.push_back(face_of(tensor));
+  for (const ModelTensor& tensor : model.tensors()) layouts.push_back(from_spec(tensor.layout.value_or(LayoutSpec())));
+  for (std::size_t i = 0; i < layouts.size(); ++i)
+    tensors.push_back(face_of(model.tensors()[i], model.tensors()[i].layout ? &layouts[i] : nullptr));
 }
 
 tern_status tern_model_open(const char* path, const tern_read_options* options, tern_model** out) {

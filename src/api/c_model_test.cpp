@@ -122,6 +122,8 @@ TEST_F(CModel, QuantizesAsCppDoes) {
     EXPECT_EQ(tensor->why, want.why);
     EXPECT_EQ(static_cast<int>(tensor->action), static_cast<int>(want.action));
     EXPECT_EQ(tensor->out_bytes, want.out_bytes);
+    EXPECT_EQ(tensor->layout != nullptr, want.action == Action::quantize);
+    EXPECT_EQ(result->scale_loss->changed, was.scale_loss.changed);
     EXPECT_EQ(result->has_checksum != 0, was.checksum.has_value());
     EXPECT_EQ(result->checksum, was.checksum.value_or(0));
     EXPECT_EQ(result->quality != nullptr, was.quality.has_value());
@@ -154,8 +156,8 @@ TEST_F(CModel, ReadsWeightsOfALayer) {
   EXPECT_EQ(tensor->shape[0], 768);
   EXPECT_EQ(tensor->shape[1], 256);
   EXPECT_EQ(tensor->ternary, 1);
-  EXPECT_EQ(tensor->readable, 1);
-  EXPECT_EQ(tensor->layout.layout, TERN_LAYOUT_I2);
+  ASSERT_NE(tensor->layout, nullptr) << tensor->unreadable;
+  EXPECT_EQ(tensor->layout->layout, TERN_LAYOUT_I2);
   EXPECT_GE(tensor->scales_index, 0);
   EXPECT_EQ(tensor->has_checksum, 1);
 

@@ -9,6 +9,7 @@ struct tern_model_plan {
   tern::ModelPlan plan;
   tern_metadata metadata;
   std::vector<std::string> notes;
+  std::vector<tern_layout_spec> layouts;  // of each tensor; unused where there is none
   std::vector<tern_tensor_plan> tensors;
   tern_model_plan_info info{};
 };
@@ -20,6 +21,7 @@ struct tern_model_report {
 
   tern::ModelReport report;
   std::vector<tern_quality> qualities;  // of each tensor; unused where there is none
+  std::vector<tern_scale_loss> losses;
   std::vector<tern_tensor_report> tensors;
   tern_model_report_info info{};
 };
@@ -36,7 +38,7 @@ struct tern_model_difference {
 namespace tern::c {
 namespace {
 
-tern_tensor_plan face_of(const TensorPlan& plan) {
+tern_tensor_plan face_of(const TensorPlan& plan, const tern_layout_spec* layout) {
   return {.struct_size = sizeof(tern_tensor_plan),
           .input = plan.input,
           .input_name = plan.input_name.c_str(),
@@ -48,22 +50,22 @@ tern_tensor_plan face_of(const TensorPlan& plan) {
           .in_bytes = plan.in_bytes,
           .out_bytes = plan.out_bytes,
           .gguf_id = plan.gguf_id,
-          .layout = from_spec(plan.layout),
+          .layout = plan.action == Action::quantize || plan.action == Action::repack ? layout : nullptr,
           .granularity = from_granularity(plan.granularity),
           .scale_type = name(plan.scale_type).data(),
           .scale_name = plan.scale_name.c_str(),
           .codes = plan.codes ? name(*plan.codes).data() : ""};
 }
 
-tern_tensor_report face_of(const TensorReport& report, const tern_quality* quality) {
+tern_tensor_report face_of(const TensorReport& report, const tern_quality* quality, const tern_scale_loss* loss) {
   return {.struct_size = sizeof(tern_tensor_report),
-          .quality = quality,
+          .quality = report.quality ? quality : nullptr,
           .trits = {report.trits[0], report.trits[1], report.trits[2]},
           .smallest_scale = report.smallest_scale,
           .largest_scale = report.largest_scale,
           .has_checksum = report.checksum ? 1 : 0,
           .checksum = report.checksum.value_or(0),
-          .scale_loss = from_loss(report.scale_loss),
+          .scale_loss = loss,
           .largest_change = report.largest_change,
           .overflowed = report.overflowed,
           .underflowed = report.underflowed,
@@ -152,7 +154,8 @@ tern_model_plan::tern_model_plan(ModelPlan from)
            .out_bytes = plan.out_bytes(),
            .actions = {}} {
   for (std::size_t i = 0; i < std::size(info.actions); ++i) info.actions[i] = plan.count(static_cast<Action>(i));
-  for (const TensorPlan& tensor : plan.tensors) tensors.push_back(face_of(tensor));
+  for (const TensorPlan& tensor : plan.tensors) layouts.push_back(from_spec(tensor.layout));
+  for (std::size_t i = 0; i < layouts.size(); ++i) tensors.push_back(face_of(plan.tensors[i], &layouts[i]));
 }
 static_assert(std::size(tern_model_plan_info{}.actions) == static_cast<std::size_t>(kLastAction) + 1);
 
@@ -165,10 +168,12 @@ tern_model_report::tern_model_report(ModelReport from)
            .seconds = report.seconds,
            .flush_seconds = report.flush_seconds,
            .waiting_seconds = report.waiting_seconds} {
-  for (const TensorReport& tensor : report.tensors)
+  for (const TensorReport& tensor : report.tensors) {
     qualities.push_back(from_quality(tensor.quality.value_or(Quality())));
-  for (std::size_t i = 0; i < report.tensors.size(); ++i)
-    tensors.push_back(face_of(report.tensors[i], report.tensors[i].quality ? &qualities[i] : nullptr));
+    losses.push_back(from_loss(tensor.scale_loss));
+  }
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    tensors.push_back(face_of(report.tensors[i], &qualities[i], &losses[i]));
 }
 
 tern_model_difference::tern_model_difference(ModelDifference from) : difference(std::move(from)) {
