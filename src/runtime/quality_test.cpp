@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "device/topology.h"
 #include "format/format.h"
+#include "format/i2.h"
 #include "ops/elements.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
