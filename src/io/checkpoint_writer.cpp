@@ -59,7 +59,7 @@ struct CheckpointWriter::Impl {
   Status put(std::span<const std::uint8_t> bytes) {
     position += bytes.size();
     // Pieces that are worth a write of their own get it while they are in a cache.
-    constexpr std::size_t kAlone = kWriteChunkBytes / 32;
+    constexpr std::size_t kAlone = kWriteChunkBytes / 2;
     if (waiting.size() + bytes.size() >= kWriteChunkBytes || bytes.size() >= kAlone) TERN_RETURN_IF_ERROR(flush());
     if (bytes.size() < kAlone) {
       waiting += text_of(bytes);

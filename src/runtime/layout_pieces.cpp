@@ -35,11 +35,11 @@ Result<LayoutPieces> LayoutPieces::make(const LayoutSpec& spec, std::int64_t n, 
   pieces.step_ = std::min(pieces.step_, std::max<std::int64_t>(run_rows, 1));
   pieces.per_part_ = ceil_div(run_rows, pieces.step_);
   pieces.row_pieces_ = ceil_div(n, pieces.most_rows());
-  if (spec.layout == Layout::tl2) {
-    pieces.room_bytes_ = static_cast<std::size_t>(tl2::used_bytes(spec.tiles, pieces.step_, k));
-  } else {
-    TERN_ASSIGN(bytes, layout_bytes(spec, n > 0 ? pieces.most_rows() : 0, k));
-    pieces.room_bytes_ = bytes;
+  if (n > 0) {
+    const bool tl2 = spec.layout == Layout::tl2;  // whose padding does not grow with the rows
+    TERN_ASSIGN(bytes, layout_bytes(spec, tl2 ? n : pieces.most_rows(), k));
+    pieces.room_bytes_ = tl2 ? static_cast<std::size_t>(tl2::used_bytes(spec.tiles, pieces.step_, k)) : bytes;
+    if (!tl2 && scales_in_bytes(spec.layout) == ScalesIn::trailer) pieces.room_bytes_ -= i2_s::kTrailerBytes;
   }
   return pieces;
 }
@@ -63,20 +63,21 @@ Result<std::span<const std::uint8_t>> LayoutPieces::encode(std::int64_t piece, c
                                                            std::span<const float> scales, std::uint8_t* out) const {
   const std::int64_t run_rows = n_ / runs_, first = piece % per_part_ * step_;
   const std::int64_t rows = runs_ * std::min(step_, run_rows - first), line = row_bytes(Format::i2, k_);
-  if (spec_.layout == Layout::tl2) {  // whose padding does not grow with the rows
+  if (scales_in_bytes(spec_.layout) == ScalesIn::trailer) {  // which is the tail's
     layout_from_i2(spec_, {rows, k_, 0, rows}, {codes, line}, out);
+    if (parts_ == 1) {
+      TERN_ASSIGN(bytes, layout_bytes(spec_, rows, k_));
+      return std::span<const std::uint8_t>(out, bytes - i2_s::kTrailerBytes);
+    }
     const auto parts = tl2::part_bytes(spec_.tiles, rows, k_);
     const auto part = static_cast<std::size_t>(piece / per_part_);
     const auto begin = std::accumulate(parts.begin(), parts.begin() + piece / per_part_, std::int64_t{0});
     return std::span<const std::uint8_t>(out + begin, static_cast<std::size_t>(parts[part]));
   }
   TERN_ASSIGN(bytes, layout_bytes(spec_, rows, k_));
-  const bool trailer = scales_in_bytes(spec_.layout) == ScalesIn::trailer;
-  const float one = 1;  // the trailer of a piece is not written
   const ConstTensorView view{codes, DType::u8, {rows, line}};
-  TERN_RETURN_IF_ERROR(
-      export_rows(spec_, view, rows, k_, {0, rows}, trailer ? std::span(&one, 1) : scales, {out, bytes}));
-  return std::span<const std::uint8_t>(out, bytes - (trailer ? static_cast<std::size_t>(i2_s::kTrailerBytes) : 0));
+  TERN_RETURN_IF_ERROR(export_rows(spec_, view, rows, k_, {0, rows}, scales, {out, bytes}));
+  return std::span<const std::uint8_t>(out, bytes);
 }
 
 std::vector<std::uint8_t> LayoutPieces::tail(float scale) const {

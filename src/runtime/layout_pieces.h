@@ -33,8 +33,8 @@ class LayoutPieces {
 
   // Codes of a piece's rows, and room for the scales that come with them.
   Status read(const RowsSource& source, std::int64_t piece, std::uint8_t* codes, std::vector<float>& scales) const;
-  // The bytes of a piece from its codes, as many as bytes(piece); `out` has room for room_bytes(). Scales are those of
-  // the rows where the layout has them in blocks.
+  // The bytes of a piece from its codes, which are trits; `out` has room for room_bytes(), and in order every piece but
+  // the last has as many. Scales are those of the rows where the layout has them in blocks.
   Result<std::span<const std::uint8_t>> encode(std::int64_t piece, const std::uint8_t* codes,
                                                std::span<const float> scales, std::uint8_t* out) const;
   [[nodiscard]] std::size_t room_bytes() const { return room_bytes_; }

@@ -27,8 +27,7 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "write_model";
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;     // of tensors that are cast, or copied alone
-constexpr std::size_t kCopyBytes = std::size_t{256} << 10;    // of tensors that are copied beside a matrix
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;      // of tensors that are cast or copied, at a time
 constexpr std::size_t kReleaseBytes = std::size_t{16} << 20;  // a call that other processors are told of: not too often
 
 class Clock {
@@ -169,7 +168,7 @@ class Pipeline {
         [&](std::int64_t item, std::int64_t) -> Status {
           if (item == 0) copy.sum->add(copy.bytes.subspan(begin));
           while (item == 1 && copy.done < copy.bytes.size())
-            TERN_RETURN_IF_ERROR(fill(copy, std::min(kPieceBytes, copy.bytes.size() - copy.done)));
+            TERN_RETURN_IF_ERROR(fill(copy, std::min(kCopyBytes, copy.bytes.size() - copy.done)));
           return {};
         },
         [](std::int64_t, std::int64_t) { return Status(); });
@@ -194,8 +193,8 @@ class Pipeline {
     std::vector<std::uint8_t> out;
     CodedLoss all;
     RunningChecksum before, after;
-    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
-      const std::span<const std::uint8_t> some = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+    for (std::size_t at = 0; at < bytes.size(); at += kCopyBytes) {
+      const std::span<const std::uint8_t> some = bytes.subspan(at, std::min(kCopyBytes, bytes.size() - at));
       out.resize(coded_bytes(*plan.codes, blocks, some.size() / size_of(from)));
       const CodedLoss loss = blocks ? cast_to_blocks(threads_, some, from, *plan.codes, out)
                                     : cast_to_codes(threads_, some, from, *plan.codes, out, scales_[i].bytes);
@@ -233,12 +232,12 @@ class Pipeline {
     RunningChecksum before, after;
     const Threads alone(1);
     const auto piece = [&](std::int64_t item) {
-      const std::size_t at = static_cast<std::size_t>(item) * kPieceBytes;
-      return bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+      const std::size_t at = static_cast<std::size_t>(item) * kCopyBytes;
+      return bytes.subspan(at, std::min(kCopyBytes, bytes.size() - at));
     };
     Conveyor conveyor(threads_, static_cast<std::int64_t>(places.size()));
     Status status = conveyor.run(
-        static_cast<std::int64_t>((bytes.size() + kPieceBytes - 1) / kPieceBytes),
+        static_cast<std::int64_t>((bytes.size() + kCopyBytes - 1) / kCopyBytes),
         [&](std::int64_t item, std::int64_t at) -> Status {
           Place& place = places[static_cast<std::size_t>(at)];
           place.out.resize(piece(item).size() / size_of(from) * size_of(to));
@@ -251,7 +250,7 @@ class Pipeline {
           if (tensor.checksum) before.add(piece(item));
           after.add(place.out);
           TERN_RETURN_IF_ERROR(writer_.write(place.out));
-          model_.checkpoint().release(tensor.index, static_cast<std::size_t>(item) * kPieceBytes, piece(item).size());
+          model_.checkpoint().release(tensor.index, static_cast<std::size_t>(item) * kCopyBytes, piece(item).size());
           return told(i, piece(item).size());
         });
     if (!status.ok()) return status;
