@@ -50,7 +50,7 @@ tern_status tern_checkpoint_writer_create(const char* path, tern_container conta
     TERN_ASSIGN(cpp_tensors, to_tensors(where, tensors, tensor_count));
     TERN_ASSIGN(writer, CheckpointWriter::create(path, cpp_container, metadata ? metadata->entries : Metadata(),
                                                  std::move(cpp_tensors)));
-    auto made = std::unique_ptr<tern_checkpoint_writer>(new tern_checkpoint_writer{std::move(writer)});
+    auto made = std::make_unique<tern_checkpoint_writer>(tern_checkpoint_writer{std::move(writer)});
     for (const StoredTensor& tensor : made->writer.tensors()) made->tensors.push_back(face_of(tensor));
     *out = made.release();
     return {};
