@@ -29,7 +29,6 @@ inline std::string describe(const AffineQuantize::Problem& p) {
 inline Shape random_shape(Random& random) {
   constexpr std::int64_t kLast[] = {1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000, 2049, 5000};
   constexpr std::int64_t kOther[] = {1, 2, 3, 4, 7};
-  Shape shape;
   const std::int64_t rank = 1 + random.below(4);
   std::vector<std::int64_t> sizes;
   for (std::int64_t i = 0; i + 1 < rank; ++i) sizes.push_back(kOther[random.below(5)]);
