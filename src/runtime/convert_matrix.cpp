@@ -52,16 +52,13 @@ class Converter {
     const bool one = inside_ == Granularity::tensor() || layout_ == Layout::hf_packed;
     if (source_.granularity() == Granularity::tensor() && source_.n() > 0 && source_.k() > 0)
       made_.decided = {source_.tensor_scale()};
-    if (one && source_.granularity() == Granularity::tensor()) {
-      made_.stored = made_.decided;
-    } else if (one) {
-      TERN_RETURN_IF_ERROR(fit_one());
-    } else if (!inside_ && source_.granularity() != job_.plan.granularity) {
+    if (!one && !inside_ && source_.granularity() != job_.plan.granularity)
       return error(Code::internal, kWhere, "scales by {} were planned by {}", name(source_.granularity()),
                    name(job_.plan.granularity));
-    } else if (!inside_ && source_.granularity() == Granularity::tensor()) {
+    if ((one || !inside_) && source_.granularity() == Granularity::tensor())
       made_.stored = made_.decided;
-    }
+    else if (one)
+      TERN_RETURN_IF_ERROR(fit_one());
     one_ = one;
     TERN_RETURN_IF_ERROR(look());
     if (job_.checksum && codes_.value_with(bytes_of(made_.decided)) != *job_.checksum)
@@ -95,7 +92,7 @@ class Converter {
   [[nodiscard]] std::size_t place_count(const Threads& threads) const {
     const std::size_t bytes = static_cast<std::size_t>(pieces_.most_rows() * line_) + pieces_.room_bytes() + 1;
     // So that nobody waits for a write. With 8 for each of 2 threads one did.
-    const auto wanted = static_cast<std::size_t>(16 * threads.count() + 4);
+    const std::size_t wanted = std::size_t{16} * static_cast<std::size_t>(threads.count()) + 4;
     return std::clamp<std::size_t>(kMostBytes / bytes, 1, wanted);
   }
   Place& place(std::int64_t at) {
