@@ -1,5 +1,4 @@
 // Turns kernels.inc into the list: declares each file's table, then binds it to its op.
-#include <array>
 
 #include "build_config.h"
 #include "ops/activation_quantize/activation_quantize.h"
@@ -52,7 +51,7 @@ constexpr auto kAnyScheme = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax,
 #define KERNEL(op_, format_, isa_, table_, ...)                                                                   \
   Kernel{{.name = #op_ "." #format_ "." #isa_, .op = #op_, .format = Format::format_, .isa = #isa_, __VA_ARGS__}, \
          op_::entry(static_cast<const op_::table_*>(TERN_BUILT_##isa_(op_::isa_)))},
-constinit const std::array kKernels = {
+constinit const Kernel kKernels[] = {
 #include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)
 };
 #undef KERNEL
