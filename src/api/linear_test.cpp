@@ -18,6 +18,9 @@ std::atomic<std::size_t> allocations{0};
   if (void* data = std::malloc(bytes > 0 ? bytes : 1)) return data;
   throw std::bad_alloc();
 }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
 [[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
 [[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 
