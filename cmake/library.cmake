@@ -24,7 +24,8 @@ endforeach()
 
 add_library(tern_objects OBJECT ${sources})
 set_target_properties(tern_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-                      VISIBILITY_INLINES_HIDDEN ON)
+                      VISIBILITY_INLINES_HIDDEN ON
+                      UNITY_BUILD OFF)  # its files have names of their own, for themselves; those of tests can meet
 target_include_directories(tern_objects
   PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated
   PRIVATE ${PROJECT_SOURCE_DIR}/src)

@@ -5,7 +5,7 @@
 namespace tern::c_test {
 namespace {
 
-constexpr std::int64_t kRows = 3, kK = 70, kScales = 3 * 3;
+constexpr std::int64_t kAffineRows = 3, kAffineK = 70, kAffineScales = 3 * 3;
 
 class CAffine : public testing::Test {
  protected:
@@ -13,9 +13,9 @@ class CAffine : public testing::Test {
 
   ContextHandle context_ = open_context();
   const tern_stream* stream_ = nullptr;
-  std::vector<float> x_ = make_weights(kRows * kK);
-  std::vector<float> scales_ = std::vector<float>(kScales, 0.0131F);
-  std::vector<std::int32_t> zero_points_ = std::vector<std::int32_t>(kScales, 7);
+  std::vector<float> x_ = make_weights(kAffineRows * kAffineK);
+  std::vector<float> scales_ = std::vector<float>(kAffineScales, 0.0131F);
+  std::vector<std::int32_t> zero_points_ = std::vector<std::int32_t>(kAffineScales, 7);
 };
 using AffineQuantizeHandle = std::unique_ptr<tern_affine_quantize_plan, Destroy<tern_affine_quantize_plan_destroy>>;
 
@@ -31,10 +31,10 @@ TEST_F(CAffine, Words) {
   EXPECT_EQ(tern_affine_math_parse("torch_cuda", &math), TERN_OK);
   EXPECT_EQ(math, TERN_AFFINE_MATH_TORCH_CUDA);
   EXPECT_FAILS(tern_affine_math_parse("fast", &math), TERN_INVALID_ARGUMENT, "'fast'");
-  const std::int64_t shape[] = {kRows, kK};
+  const std::int64_t shape[] = {kAffineRows, kAffineK};
   std::int64_t count = 0;
   EXPECT_EQ(tern_affine_scale_count(2, shape, {TERN_AFFINE_GROUP, -1, 32}, &count), TERN_OK);
-  EXPECT_EQ(count, kScales);
+  EXPECT_EQ(count, kAffineScales);
   EXPECT_FAILS(tern_affine_scale_count(2, shape, {TERN_AFFINE_CHANNEL, 2, 0}, &count), TERN_INVALID_ARGUMENT, "axis 2");
   EXPECT_FAILS(tern_affine_scale_count(2, nullptr, granularity, &count), TERN_INVALID_ARGUMENT, "shape is NULL");
 }
@@ -42,18 +42,18 @@ TEST_F(CAffine, Words) {
 TEST_F(CAffine, QuantizesWithTheBitsOfCpp) {
   tern_affine_quantize_problem problem = TERN_AFFINE_QUANTIZE_PROBLEM_INIT;
   problem.rank = 2;
-  problem.shape[0] = kRows;
-  problem.shape[1] = kK;
+  problem.shape[0] = kAffineRows;
+  problem.shape[1] = kAffineK;
   problem.granularity = {TERN_AFFINE_GROUP, -1, 32};
   problem.format = TERN_FORMAT_U4;
   problem.zero_points = 1;
   problem.math = TERN_AFFINE_MATH_RECIPROCAL;
-  std::vector<std::uint8_t> codes(kRows * kK / 2, 0xEE), expected(kRows * kK / 2, 0xDD);
+  std::vector<std::uint8_t> codes(kAffineRows * kAffineK / 2, 0xEE), expected(kAffineRows * kAffineK / 2, 0xDD);
   tern_affine_quantize_args args = TERN_AFFINE_QUANTIZE_ARGS_INIT;
-  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kRows, kK});
-  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kScales});
-  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kScales});
-  args.codes = view_of(codes.data(), TERN_DTYPE_U8, {kRows, kK / 2});
+  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kAffineRows, kAffineK});
+  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kAffineScales});
+  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kAffineScales});
+  args.codes = view_of(codes.data(), TERN_DTYPE_U8, {kAffineRows, kAffineK / 2});
   tern_affine_quantize_plan* made = nullptr;
   ASSERT_EQ(tern_affine_quantize_select(context_.get(), &problem, nullptr, &made), TERN_OK) << tern_last_error()->text;
   const AffineQuantizeHandle plan(made);
@@ -64,17 +64,17 @@ TEST_F(CAffine, QuantizesWithTheBitsOfCpp) {
   ASSERT_EQ(tern_affine_quantize_plan_run(made, stream_, nullptr, 0, &args), TERN_OK) << tern_last_error()->text;
 
   const auto context = Context::open();
-  const auto cpp = AffineQuantizePlan::select(*context, {.shape = {kRows, kK},
+  const auto cpp = AffineQuantizePlan::select(*context, {.shape = {kAffineRows, kAffineK},
                                                          .granularity = AffineGranularity::group(32),
                                                          .format = Format::u4,
                                                          .zero_points = true,
                                                          .math = AffineMath::reciprocal});
   ASSERT_TRUE(cpp.ok());
   ASSERT_TRUE(cpp->run(context->stream(), {},
-                       {.x = {x_.data(), DType::f32, {kRows, kK}},
-                        .scales = {scales_.data(), DType::f32, {kScales}},
-                        .zero_points = {zero_points_.data(), DType::i32, {kScales}},
-                        .codes = {expected.data(), DType::u8, {kRows, kK / 2}}})
+                       {.x = {x_.data(), DType::f32, {kAffineRows, kAffineK}},
+                        .scales = {scales_.data(), DType::f32, {kAffineScales}},
+                        .zero_points = {zero_points_.data(), DType::i32, {kAffineScales}},
+                        .codes = {expected.data(), DType::u8, {kAffineRows, kAffineK / 2}}})
                   .ok());
   EXPECT_EQ(codes, expected);
 
@@ -95,19 +95,19 @@ TEST_F(CAffine, QuantizesWithTheBitsOfCpp) {
 TEST_F(CAffine, DequantizesWithTheBitsOfCpp) {
   tern_affine_dequantize_problem problem = TERN_AFFINE_DEQUANTIZE_PROBLEM_INIT;
   problem.rank = 2;
-  problem.shape[0] = kRows;
-  problem.shape[1] = kK;
+  problem.shape[0] = kAffineRows;
+  problem.shape[1] = kAffineK;
   problem.granularity = {TERN_AFFINE_GROUP, -1, 32};
   problem.format = TERN_FORMAT_S4;
   problem.zero_points = 1;
-  std::vector<std::uint8_t> codes(kRows * kK / 2);
+  std::vector<std::uint8_t> codes(kAffineRows * kAffineK / 2);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(37 * i);
-  std::vector<float> y(kRows * kK, -1), expected(kRows * kK, -2);
+  std::vector<float> y(kAffineRows * kAffineK, -1), expected(kAffineRows * kAffineK, -2);
   tern_affine_dequantize_args args = TERN_AFFINE_DEQUANTIZE_ARGS_INIT;
-  args.codes = view_of(codes.data(), TERN_DTYPE_U8, {kRows, kK / 2});
-  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kScales});
-  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kScales});
-  args.y = view_of(y.data(), TERN_DTYPE_F32, {kRows, kK});
+  args.codes = view_of(codes.data(), TERN_DTYPE_U8, {kAffineRows, kAffineK / 2});
+  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kAffineScales});
+  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kAffineScales});
+  args.y = view_of(y.data(), TERN_DTYPE_F32, {kAffineRows, kAffineK});
   tern_affine_dequantize_plan* made = nullptr;
   ASSERT_EQ(tern_affine_dequantize_select(context_.get(), &problem, nullptr, &made), TERN_OK)
       << tern_last_error()->text;
@@ -115,15 +115,16 @@ TEST_F(CAffine, DequantizesWithTheBitsOfCpp) {
   ASSERT_EQ(tern_affine_dequantize_plan_run(made, stream_, nullptr, 0, &args), TERN_OK) << tern_last_error()->text;
 
   const auto context = Context::open();
-  const auto cpp = AffineDequantizePlan::select(
-      *context,
-      {.shape = {kRows, kK}, .granularity = AffineGranularity::group(32), .format = Format::s4, .zero_points = true});
+  const auto cpp = AffineDequantizePlan::select(*context, {.shape = {kAffineRows, kAffineK},
+                                                           .granularity = AffineGranularity::group(32),
+                                                           .format = Format::s4,
+                                                           .zero_points = true});
   ASSERT_TRUE(cpp.ok());
   ASSERT_TRUE(cpp->run(context->stream(), {},
-                       {.codes = {codes.data(), DType::u8, {kRows, kK / 2}},
-                        .scales = {scales_.data(), DType::f32, {kScales}},
-                        .zero_points = {zero_points_.data(), DType::i32, {kScales}},
-                        .y = {expected.data(), DType::f32, {kRows, kK}}})
+                       {.codes = {codes.data(), DType::u8, {kAffineRows, kAffineK / 2}},
+                        .scales = {scales_.data(), DType::f32, {kAffineScales}},
+                        .zero_points = {zero_points_.data(), DType::i32, {kAffineScales}},
+                        .y = {expected.data(), DType::f32, {kAffineRows, kAffineK}}})
                   .ok());
   EXPECT_EQ(y, expected);
   scales_[3] = 0;

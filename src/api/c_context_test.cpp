@@ -12,7 +12,7 @@
 namespace tern::c_test {
 namespace {
 
-constexpr std::int64_t kRows = 256, kColumns = 4096;  // enough for several slots
+constexpr std::int64_t kContextRows = 256, kContextColumns = 4096;  // enough for several slots
 
 // An allocator that knows what is live.
 struct Heap {
@@ -102,8 +102,8 @@ TEST(CContext, RefusesAnAllocatorOfTheHostForAGpu) {
 
 TEST(CContext, TakesAllTensorMemoryFromTheCallersAllocator) {
   Heap heap;
-  const auto weights = make_weights(kRows * kColumns);
-  const auto x = view_of(weights.data(), TERN_DTYPE_F32, {kRows, kColumns});
+  const auto weights = make_weights(kContextRows * kContextColumns);
+  const auto x = view_of(weights.data(), TERN_DTYPE_F32, {kContextRows, kContextColumns});
   {
     const tern_context_config config = heap.config();
     ContextHandle context = open_context(&config);
@@ -175,8 +175,8 @@ TEST(CContext, RunsOnTheCallersParallelFor) {
     for (std::thread& thread : threads) thread.join();
   };
   const ContextHandle ours = pool.open(), plain = open_context();
-  const auto weights = make_weights(kRows * kColumns);
-  const auto x = view_of(weights.data(), TERN_DTYPE_F32, {kRows, kColumns});
+  const auto weights = make_weights(kContextRows * kContextColumns);
+  const auto x = view_of(weights.data(), TERN_DTYPE_F32, {kContextRows, kContextColumns});
   const QuantizedHandle a = quantize(ours.get(), x), b = quantize(plain.get(), x);
   EXPECT_GE(pool.calls, 1);
   EXPECT_GE(tasks, 2);
@@ -185,8 +185,8 @@ TEST(CContext, RunsOnTheCallersParallelFor) {
 }
 
 TEST(CContext, NoticesAParallelForThatBreaksItsPromise) {
-  const auto weights = make_weights(kRows * kColumns);
-  const auto x = view_of(weights.data(), TERN_DTYPE_F32, {kRows, kColumns});
+  const auto weights = make_weights(kContextRows * kContextColumns);
+  const auto x = view_of(weights.data(), TERN_DTYPE_F32, {kContextRows, kContextColumns});
   tern_quantized* quantized = nullptr;
   Pool pool;
   const ContextHandle context = pool.open();

@@ -8,7 +8,7 @@
 namespace tern::c_test {
 namespace {
 
-constexpr std::int64_t kM = 3, kK = 70, kN[] = {5, 18};
+constexpr std::int64_t kLinearM = 3, kLinearK = 70, kLinearN[] = {5, 18};
 constexpr tern_granularity kByRow = {TERN_GRANULARITY_ROW, 0};
 
 // Two matrices that share x: [0] with every part of an epilogue, [1] with none.
@@ -19,22 +19,22 @@ class CLinear : public testing::Test {
     tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
     options.granularity = kByRow;
     for (std::size_t i = 0; i < 2; ++i) {
-      const auto w = make_weights(kN[i] * kK);
+      const auto w = make_weights(kLinearN[i] * kLinearK);
       const QuantizedHandle quantized =
-          quantize(context_.get(), view_of(w.data(), TERN_DTYPE_F32, {kN[i], kK}), &options);
+          quantize(context_.get(), view_of(w.data(), TERN_DTYPE_F32, {kLinearN[i], kLinearK}), &options);
       packed_[i] = pack(context_.get(), quantized);
-      matrices_[i].n = kN[i];
+      matrices_[i].n = kLinearN[i];
       matrices_[i].granularity = kByRow;
-      y_[i].assign(static_cast<std::size_t>(kM * kN[i]), -99);
+      y_[i].assign(static_cast<std::size_t>(kLinearM * kLinearN[i]), -99);
       outputs_[i].weights = packed_[i].get();
-      outputs_[i].y = view_of(y_[i].data(), TERN_DTYPE_F32, {kM, kN[i]});
+      outputs_[i].y = view_of(y_[i].data(), TERN_DTYPE_F32, {kLinearM, kLinearN[i]});
     }
     matrices_[0].bias = matrices_[0].residual = 1;
     matrices_[0].activation = TERN_ACTIVATION_SQUARED_RELU;
-    outputs_[0].bias = view_of(bias_.data(), TERN_DTYPE_F32, {kN[0]});
-    outputs_[0].residual = view_of(residual_.data(), TERN_DTYPE_F32, {kM, kN[0]});
-    problem_.m_max = kM;
-    problem_.k = kK;
+    outputs_[0].bias = view_of(bias_.data(), TERN_DTYPE_F32, {kLinearN[0]});
+    outputs_[0].residual = view_of(residual_.data(), TERN_DTYPE_F32, {kLinearM, kLinearN[0]});
+    problem_.m_max = kLinearM;
+    problem_.k = kLinearK;
     problem_.matrices = matrices_.data();
     problem_.matrix_count = 2;
     args_.outputs = outputs_.data();
@@ -45,12 +45,12 @@ class CLinear : public testing::Test {
 
   void use_int8() {
     problem_.x_dtype = TERN_DTYPE_I8;
-    args_.x = view_of(q_.data(), TERN_DTYPE_I8, {kM, kK});
-    args_.x_scales = view_of(x_scales_.data(), TERN_DTYPE_F32, {kM});
+    args_.x = view_of(q_.data(), TERN_DTYPE_I8, {kLinearM, kLinearK});
+    args_.x_scales = view_of(x_scales_.data(), TERN_DTYPE_F32, {kLinearM});
   }
   void use_f32() {
     problem_.x_dtype = TERN_DTYPE_F32;
-    args_.x = view_of(x_.data(), TERN_DTYPE_F32, {kM, kK});
+    args_.x = view_of(x_.data(), TERN_DTYPE_F32, {kLinearM, kLinearK});
     args_.x_scales = TERN_TENSOR_VIEW_INIT;
   }
 
@@ -75,24 +75,25 @@ class CLinear : public testing::Test {
     std::array<Linear::Output, 2> outputs;
     const auto context = Context::open();
     Linear::Problem problem = shape;
-    problem.m_max = kM;
-    problem.k = kK;
-    problem.matrices = {{.n = kN[0],
+    problem.m_max = kLinearM;
+    problem.k = kLinearK;
+    problem.matrices = {{.n = kLinearN[0],
                          .granularity = Granularity::row(),
                          .bias = true,
                          .activation = Activation::squared_relu,
                          .residual = true},
-                        {.n = kN[1], .granularity = Granularity::row()}};
+                        {.n = kLinearN[1], .granularity = Granularity::row()}};
     for (std::size_t i = 0; i < 2; ++i) {
-      const auto w = make_weights(kN[i] * kK);
-      const auto q = tern::quantize(*context, {w.data(), DType::f32, {kN[i], kK}}, {.granularity = Granularity::row()});
+      const auto w = make_weights(kLinearN[i] * kLinearK);
+      const auto q = tern::quantize(*context, {w.data(), DType::f32, {kLinearN[i], kLinearK}},
+                                    {.granularity = Granularity::row()});
       const auto packed = PackedWeights::pack(*context, *q);
       EXPECT_TRUE(packed.ok());
-      y[i].assign(static_cast<std::size_t>(kM * kN[i]), -77);
-      outputs[i] = {.weights = *packed, .y = {y[i].data(), DType::f32, {kM, kN[i]}}};
+      y[i].assign(static_cast<std::size_t>(kLinearM * kLinearN[i]), -77);
+      outputs[i] = {.weights = *packed, .y = {y[i].data(), DType::f32, {kLinearM, kLinearN[i]}}};
     }
-    outputs[0].bias = {bias_.data(), DType::f32, {kN[0]}};
-    outputs[0].residual = {residual_.data(), DType::f32, {kM, kN[0]}};
+    outputs[0].bias = {bias_.data(), DType::f32, {kLinearN[0]}};
+    outputs[0].residual = {residual_.data(), DType::f32, {kLinearM, kLinearN[0]}};
     const auto plan = LinearPlan::select(*context, problem);
     EXPECT_TRUE(plan.ok());
     const Status status = plan->run(context->stream(), {workspace_.data, sizeof(workspace_.data)},
@@ -111,10 +112,10 @@ class CLinear : public testing::Test {
 
   ContextHandle context_ = open_context();
   const tern_stream* stream_ = nullptr;
-  std::vector<float> x_ = make_weights(kM * kK);
-  std::vector<std::int8_t> q_ = std::vector<std::int8_t>(kM * kK);
+  std::vector<float> x_ = make_weights(kLinearM * kLinearK);
+  std::vector<std::int8_t> q_ = std::vector<std::int8_t>(kLinearM * kLinearK);
   std::vector<float> x_scales_ = {0.7F, 33.1F, 127};
-  std::vector<float> bias_ = make_weights(kN[0]), residual_ = make_weights(kM * kN[0]);
+  std::vector<float> bias_ = make_weights(kLinearN[0]), residual_ = make_weights(kLinearM * kLinearN[0]);
   std::array<WeightsHandle, 2> packed_;
   std::array<std::vector<float>, 2> y_;
   std::array<tern_linear_matrix, 2> matrices_ = {{TERN_LINEAR_MATRIX_INIT, TERN_LINEAR_MATRIX_INIT}};
@@ -131,8 +132,8 @@ TEST_F(CLinear, MultipliesInt8WithTheBitsOfCpp) {
   ASSERT_LE(bytes, sizeof(workspace_.data));
   EXPECT_EQ(tern_linear_plan_can_implement(plan.get(), &args_), TERN_OK) << tern_last_error()->text;
   ASSERT_EQ(run(plan), TERN_OK) << tern_last_error()->text;
-  expect_bits(
-      cpp_results({.x_dtype = DType::i8}, {q_.data(), DType::i8, {kM, kK}}, {x_scales_.data(), DType::f32, {kM}}));
+  expect_bits(cpp_results({.x_dtype = DType::i8}, {q_.data(), DType::i8, {kLinearM, kLinearK}},
+                          {x_scales_.data(), DType::f32, {kLinearM}}));
 }
 
 TEST_F(CLinear, MultipliesFloatsWithTheBitsOfCpp) {
@@ -141,15 +142,15 @@ TEST_F(CLinear, MultipliesFloatsWithTheBitsOfCpp) {
     problem_.math = static_cast<tern_linear_math>(math);
     const LinearPlanHandle plan = select();
     ASSERT_EQ(run(plan), TERN_OK) << tern_last_error()->text;
-    expect_bits(cpp_results({.x_dtype = DType::f32, .math = math}, {x_.data(), DType::f32, {kM, kK}}, {}));
+    expect_bits(cpp_results({.x_dtype = DType::f32, .math = math}, {x_.data(), DType::f32, {kLinearM, kLinearK}}, {}));
   }
 }
 
 TEST_F(CLinear, PassesThePolicyForNonFiniteOn) {
   use_f32();
-  x_[kK + 4] = NAN;
+  x_[kLinearK + 4] = NAN;
   EXPECT_FAILS(run(select()), TERN_NON_FINITE, "x[1, 4]");
-  EXPECT_EQ(tern_last_error()->index, kK + 4);
+  EXPECT_EQ(tern_last_error()->index, kLinearK + 4);
   problem_.non_finite = TERN_NON_FINITE_SATURATE;
   EXPECT_EQ(run(select()), TERN_OK) << tern_last_error()->text;
 }

@@ -6,18 +6,18 @@
 namespace tern::c_test {
 namespace {
 
-constexpr std::int64_t kRows = 3, kColumns = 70, kCodeBytes = 18;
+constexpr std::int64_t kPlanRows = 3, kPlanColumns = 70, kPlanCodeBytes = 18;
 
 class CPlan : public testing::Test {
  protected:
   CPlan() {
-    problem_.rows = back_problem_.rows = kRows;
-    problem_.k = back_problem_.k = kColumns;
+    problem_.rows = back_problem_.rows = kPlanRows;
+    problem_.k = back_problem_.k = kPlanColumns;
     problem_.granularity = back_problem_.granularity = {TERN_GRANULARITY_ROW, 0};
-    args_.x = view_of(weights_.data(), TERN_DTYPE_F32, {kRows, kColumns});
-    args_.codes = back_args_.codes = view_of(codes_.data(), TERN_DTYPE_U8, {kRows, kCodeBytes});
-    args_.scales = back_args_.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kRows, 1});
-    back_args_.y = view_of(restored_.data(), TERN_DTYPE_F32, {kRows, kColumns});
+    args_.x = view_of(weights_.data(), TERN_DTYPE_F32, {kPlanRows, kPlanColumns});
+    args_.codes = back_args_.codes = view_of(codes_.data(), TERN_DTYPE_U8, {kPlanRows, kPlanCodeBytes});
+    args_.scales = back_args_.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kPlanRows, 1});
+    back_args_.y = view_of(restored_.data(), TERN_DTYPE_F32, {kPlanRows, kPlanColumns});
     EXPECT_EQ(tern_context_stream(context_.get(), &stream_), TERN_OK);
   }
 
@@ -37,10 +37,10 @@ class CPlan : public testing::Test {
 
   ContextHandle context_ = open_context();
   const tern_stream* stream_ = nullptr;
-  std::vector<float> weights_ = make_weights(kRows * kColumns);
-  std::vector<std::uint8_t> codes_ = std::vector<std::uint8_t>(kRows * kCodeBytes, 0xEE);
-  std::vector<float> scales_ = std::vector<float>(kRows, -1);
-  std::vector<float> restored_ = std::vector<float>(kRows * kColumns, -99);
+  std::vector<float> weights_ = make_weights(kPlanRows * kPlanColumns);
+  std::vector<std::uint8_t> codes_ = std::vector<std::uint8_t>(kPlanRows * kPlanCodeBytes, 0xEE);
+  std::vector<float> scales_ = std::vector<float>(kPlanRows, -1);
+  std::vector<float> restored_ = std::vector<float>(kPlanRows * kPlanColumns, -99);
   tern_ternary_quantize_problem problem_ = TERN_TERNARY_QUANTIZE_PROBLEM_INIT;
   tern_ternary_quantize_args args_ = TERN_TERNARY_QUANTIZE_ARGS_INIT;
   tern_ternary_dequantize_problem back_problem_ = TERN_TERNARY_DEQUANTIZE_PROBLEM_INIT;
@@ -68,7 +68,7 @@ TEST_F(CPlan, QuantizesThereAndBackWithTheBitsOfCpp) {
   const auto context = Context::open();
   QuantizeOptions options;
   options.granularity = Granularity::row();
-  const auto expected = tern::quantize(*context, {weights_.data(), DType::f32, {kRows, kColumns}}, options);
+  const auto expected = tern::quantize(*context, {weights_.data(), DType::f32, {kPlanRows, kPlanColumns}}, options);
   ASSERT_TRUE(expected.ok());
   const auto expected_y = tern::dequantize(*context, *expected);
   ASSERT_TRUE(expected_y.ok());
@@ -79,8 +79,8 @@ TEST_F(CPlan, QuantizesThereAndBackWithTheBitsOfCpp) {
 
 TEST_F(CPlan, SaysWhatItIs) {
   const QuantizePlan plan = select();
-  const auto expected =
-      TernaryQuantizePlan::select(*Context::open(), {.rows = kRows, .k = kColumns, .granularity = Granularity::row()});
+  const auto expected = TernaryQuantizePlan::select(
+      *Context::open(), {.rows = kPlanRows, .k = kPlanColumns, .granularity = Granularity::row()});
   ASSERT_TRUE(expected.ok());
   const tern_plan_info* info = nullptr;
   ASSERT_EQ(tern_ternary_quantize_plan_get_info(plan.get(), &info), TERN_OK);
@@ -183,7 +183,7 @@ TEST_F(CPlan, RefusesBadProblems) {
   };
   problem_.rows = -4;
   refused("-4");
-  problem_.rows = kRows;
+  problem_.rows = kPlanRows;
   problem_.format = TERN_FORMAT_DEFAULT;
   refused("problem->format is -1");
   problem_.format = TERN_FORMAT_I2;
@@ -202,9 +202,9 @@ TEST_F(CPlan, RefusesBadArguments) {
   EXPECT_FAILS(run(plan), TERN_INVALID_ARGUMENT, "codes is null");
   EXPECT_FAILS(tern_ternary_quantize_plan_can_implement(plan.get(), &args_), TERN_INVALID_ARGUMENT, "codes is null");
   args_.codes.data = codes_.data();
-  args_.x.shape[1] = kColumns + 1;
+  args_.x.shape[1] = kPlanColumns + 1;
   EXPECT_FAILS(run(plan), TERN_INVALID_ARGUMENT, "x is [3, 71]");
-  args_.x.shape[1] = kColumns;
+  args_.x.shape[1] = kPlanColumns;
   args_.scales.rank = 12;
   EXPECT_FAILS(run(plan), TERN_INVALID_ARGUMENT, "rank of scales is 12");
   args_.scales.rank = 2;
@@ -236,7 +236,7 @@ TEST_F(CPlan, TakesAGivenScale) {
   problem_.scale_given = 1;
   args_.given_scale = view_of(&scale, TERN_DTYPE_F32, {1});
   ASSERT_EQ(run(select()), TERN_OK) << tern_last_error()->text;
-  EXPECT_EQ(scales_, std::vector<float>(kRows, scale));
+  EXPECT_EQ(scales_, std::vector<float>(kPlanRows, scale));
 }
 
 }  // namespace

@@ -7,14 +7,14 @@
 namespace tern::c_test {
 namespace {
 
-constexpr std::int64_t kM = 3, kN = 40, kK = 200;
+constexpr std::int64_t kPrecisionM = 3, kPrecisionN = 40, kPrecisionK = 200;
 using Reports = std::unique_ptr<tern_precision_reports, Destroy<tern_precision_reports_destroy>>;
 
 class CPrecisions : public testing::Test {
  protected:
   CPrecisions() {
-    const auto w = make_weights(kN * kK);
-    quantized_ = quantize(context_.get(), view_of(w.data(), TERN_DTYPE_F32, {kN, kK}));
+    const auto w = make_weights(kPrecisionN * kPrecisionK);
+    quantized_ = quantize(context_.get(), view_of(w.data(), TERN_DTYPE_F32, {kPrecisionN, kPrecisionK}));
   }
   [[nodiscard]] static const tern_precision_report& report(const Reports& reports, std::size_t index) {
     const tern_precision_report* out = nullptr;
@@ -24,8 +24,8 @@ class CPrecisions : public testing::Test {
 
   ContextHandle context_ = open_context();
   QuantizedHandle quantized_;
-  std::vector<float> x_ = make_weights(kM * kK);
-  tern_tensor_view tokens_ = view_of(x_.data(), TERN_DTYPE_F32, {kM, kK});
+  std::vector<float> x_ = make_weights(kPrecisionM * kPrecisionK);
+  tern_tensor_view tokens_ = view_of(x_.data(), TERN_DTYPE_F32, {kPrecisionM, kPrecisionK});
 };
 
 TEST_F(CPrecisions, AreResolvedWithAReason) {
@@ -108,7 +108,7 @@ TEST_F(CPrecisions, RefuseWhatDoesNotFit) {
   EXPECT_FAILS(tern_validate_precision_accuracy(context_.get(), quantized_.get(), &tokens_,
                                                 static_cast<tern_precision>(-1), &made),
                TERN_INVALID_ARGUMENT, "precision is -1");
-  tokens_.shape[1] = kK - 1;
+  tokens_.shape[1] = kPrecisionK - 1;
   EXPECT_FAILS(tern_benchmark_precision_modes(context_.get(), quantized_.get(), &tokens_, 40, &made),
                TERN_INVALID_ARGUMENT, "x is");
   EXPECT_EQ(made, nullptr);

@@ -5,7 +5,7 @@
 namespace tern::c_test {
 namespace {
 
-constexpr std::int64_t kRows = 3, kK = 70, kScales = 3 * 3;
+constexpr std::int64_t kQparamsRows = 3, kQparamsK = 70, kQparamsScales = 3 * 3;
 
 class CQparams : public testing::Test {
  protected:
@@ -16,9 +16,9 @@ class CQparams : public testing::Test {
   struct alignas(64) {
     std::byte data[1 << 16];
   } workspace_;
-  std::vector<float> x_ = make_weights(kRows * kK);
-  std::vector<float> scales_ = std::vector<float>(kScales, -1.0F), expected_scales_ = scales_;
-  std::vector<std::int32_t> zero_points_ = std::vector<std::int32_t>(kScales, 999),
+  std::vector<float> x_ = make_weights(kQparamsRows * kQparamsK);
+  std::vector<float> scales_ = std::vector<float>(kQparamsScales, -1.0F), expected_scales_ = scales_;
+  std::vector<std::int32_t> zero_points_ = std::vector<std::int32_t>(kQparamsScales, 999),
                             expected_zero_points_ = zero_points_;
 };
 
@@ -33,16 +33,16 @@ TEST_F(CQparams, Words) {
 TEST_F(CQparams, ChoosesWithTheBitsOfCpp) {
   tern_choose_qparams_problem problem = TERN_CHOOSE_QPARAMS_PROBLEM_INIT;
   problem.rank = 2;
-  problem.shape[0] = kRows;
-  problem.shape[1] = kK;
+  problem.shape[0] = kQparamsRows;
+  problem.shape[1] = kQparamsK;
   problem.granularity = {TERN_AFFINE_GROUP, -1, 32};
   problem.format = TERN_FORMAT_U4;
   problem.method = TERN_QPARAMS_MSE;
   problem.zero_points = 1;
   tern_choose_qparams_args args = TERN_CHOOSE_QPARAMS_ARGS_INIT;
-  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kRows, kK});
-  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kScales});
-  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kScales});
+  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kQparamsRows, kQparamsK});
+  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kQparamsScales});
+  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kQparamsScales});
   tern_choose_qparams_plan* made = nullptr;
   ASSERT_EQ(tern_choose_qparams_select(context_.get(), &problem, nullptr, &made), TERN_OK) << tern_last_error()->text;
   const std::unique_ptr<tern_choose_qparams_plan, Destroy<tern_choose_qparams_plan_destroy>> plan(made);
@@ -54,16 +54,16 @@ TEST_F(CQparams, ChoosesWithTheBitsOfCpp) {
       << tern_last_error()->text;
 
   const auto context = Context::open();
-  const auto cpp = ChooseQparamsPlan::select(*context, {.shape = {kRows, kK},
+  const auto cpp = ChooseQparamsPlan::select(*context, {.shape = {kQparamsRows, kQparamsK},
                                                         .granularity = AffineGranularity::group(32),
                                                         .format = Format::u4,
                                                         .method = QparamsMethod::mse,
                                                         .zero_points = true});
   ASSERT_TRUE(cpp.ok());
   ASSERT_TRUE(cpp->run(context->stream(), workspace_.data,
-                       {.x = {x_.data(), DType::f32, {kRows, kK}},
-                        .scales = {expected_scales_.data(), DType::f32, {kScales}},
-                        .zero_points = {expected_zero_points_.data(), DType::i32, {kScales}}})
+                       {.x = {x_.data(), DType::f32, {kQparamsRows, kQparamsK}},
+                        .scales = {expected_scales_.data(), DType::f32, {kQparamsScales}},
+                        .zero_points = {expected_zero_points_.data(), DType::i32, {kQparamsScales}}})
                   .ok());
   EXPECT_EQ(scales_, expected_scales_);
   EXPECT_EQ(zero_points_, expected_zero_points_);
@@ -81,19 +81,19 @@ TEST_F(CQparams, ChoosesWithTheBitsOfCpp) {
 TEST_F(CQparams, QuantizesWithTheBitsOfCpp) {
   tern_dynamic_quantize_problem problem = TERN_DYNAMIC_QUANTIZE_PROBLEM_INIT;
   problem.rank = 2;
-  problem.shape[0] = kRows;
-  problem.shape[1] = kK;
+  problem.shape[0] = kQparamsRows;
+  problem.shape[1] = kQparamsK;
   problem.granularity = {TERN_AFFINE_GROUP, -1, 32};
   problem.format = TERN_FORMAT_U4;
   problem.method = TERN_QPARAMS_MINMAX;
   problem.zero_points = 1;
   problem.math = TERN_AFFINE_MATH_RECIPROCAL;
-  std::vector<std::uint8_t> codes(kRows * kK / 2, 0xEE), expected(kRows * kK / 2, 0xDD);
+  std::vector<std::uint8_t> codes(kQparamsRows * kQparamsK / 2, 0xEE), expected(kQparamsRows * kQparamsK / 2, 0xDD);
   tern_dynamic_quantize_args args = TERN_DYNAMIC_QUANTIZE_ARGS_INIT;
-  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kRows, kK});
-  args.codes = view_of(codes.data(), TERN_DTYPE_U8, {kRows, kK / 2});
-  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kScales});
-  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kScales});
+  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kQparamsRows, kQparamsK});
+  args.codes = view_of(codes.data(), TERN_DTYPE_U8, {kQparamsRows, kQparamsK / 2});
+  args.scales = view_of(scales_.data(), TERN_DTYPE_F32, {kQparamsScales});
+  args.zero_points = view_of(zero_points_.data(), TERN_DTYPE_I32, {kQparamsScales});
   tern_dynamic_quantize_plan* made = nullptr;
   ASSERT_EQ(tern_dynamic_quantize_select(context_.get(), &problem, nullptr, &made), TERN_OK) << tern_last_error()->text;
   const std::unique_ptr<tern_dynamic_quantize_plan, Destroy<tern_dynamic_quantize_plan_destroy>> plan(made);
@@ -101,7 +101,7 @@ TEST_F(CQparams, QuantizesWithTheBitsOfCpp) {
       << tern_last_error()->text;
 
   const auto context = Context::open();
-  const auto cpp = DynamicQuantizePlan::select(*context, {.shape = {kRows, kK},
+  const auto cpp = DynamicQuantizePlan::select(*context, {.shape = {kQparamsRows, kQparamsK},
                                                           .granularity = AffineGranularity::group(32),
                                                           .format = Format::u4,
                                                           .method = QparamsMethod::minmax,
@@ -109,10 +109,10 @@ TEST_F(CQparams, QuantizesWithTheBitsOfCpp) {
                                                           .math = AffineMath::reciprocal});
   ASSERT_TRUE(cpp.ok());
   ASSERT_TRUE(cpp->run(context->stream(), workspace_.data,
-                       {.x = {x_.data(), DType::f32, {kRows, kK}},
-                        .codes = {expected.data(), DType::u8, {kRows, kK / 2}},
-                        .scales = {expected_scales_.data(), DType::f32, {kScales}},
-                        .zero_points = {expected_zero_points_.data(), DType::i32, {kScales}}})
+                       {.x = {x_.data(), DType::f32, {kQparamsRows, kQparamsK}},
+                        .codes = {expected.data(), DType::u8, {kQparamsRows, kQparamsK / 2}},
+                        .scales = {expected_scales_.data(), DType::f32, {kQparamsScales}},
+                        .zero_points = {expected_zero_points_.data(), DType::i32, {kQparamsScales}}})
                   .ok());
   EXPECT_EQ(codes, expected);
   EXPECT_EQ(scales_, expected_scales_);

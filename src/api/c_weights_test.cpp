@@ -5,7 +5,7 @@
 namespace tern::c_test {
 namespace {
 
-constexpr std::int64_t kM = 3, kN = 18, kK = 70;
+constexpr std::int64_t kWeightsM = 3, kWeightsN = 18, kWeightsK = 70;
 constexpr tern_granularity kByRow = {TERN_GRANULARITY_ROW, 0};
 
 class CWeights : public testing::Test {
@@ -13,8 +13,8 @@ class CWeights : public testing::Test {
   CWeights() {
     tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
     options.granularity = kByRow;
-    const auto w = make_weights(kN * kK);
-    quantized_ = quantize(context_.get(), view_of(w.data(), TERN_DTYPE_F32, {kN, kK}), &options);
+    const auto w = make_weights(kWeightsN * kWeightsK);
+    quantized_ = quantize(context_.get(), view_of(w.data(), TERN_DTYPE_F32, {kWeightsN, kWeightsK}), &options);
     EXPECT_EQ(tern_context_stream(context_.get(), &stream_), TERN_OK);
   }
 
@@ -25,7 +25,7 @@ class CWeights : public testing::Test {
   ContextHandle context_ = open_context();
   const tern_stream* stream_ = nullptr;
   QuantizedHandle quantized_;
-  std::vector<float> x_ = make_weights(kM * kK);
+  std::vector<float> x_ = make_weights(kWeightsM * kWeightsK);
   static inline Workspace workspace_;
 };
 using CActivations = CWeights;
@@ -33,11 +33,11 @@ using CActivations = CWeights;
 TEST_F(CWeights, AreTheSameFromPartsAndInTheCallersMemory) {
   const tern_quantized_info& q = info_of(quantized_);
   std::size_t bytes = 0;
-  ASSERT_EQ(tern_packed_weights_bytes(kN, kK, kByRow, TERN_FORMAT_I2, &bytes), TERN_OK);
+  ASSERT_EQ(tern_packed_weights_bytes(kWeightsN, kWeightsK, kByRow, TERN_FORMAT_I2, &bytes), TERN_OK);
   ASSERT_LE(bytes, sizeof(workspace_.data));
   tern_packed_weights* made = nullptr;
-  ASSERT_EQ(tern_packed_weights_create(context_.get(), &q.codes, &q.scales, kN, kK, kByRow, TERN_FORMAT_I2,
-                                       workspace_.data, bytes, &made),
+  ASSERT_EQ(tern_packed_weights_create(context_.get(), &q.codes, &q.scales, kWeightsN, kWeightsK, kByRow,
+                                       TERN_FORMAT_I2, workspace_.data, bytes, &made),
             TERN_OK)
       << tern_last_error()->text;
   const WeightsHandle mine(made), packed = pack(context_.get(), quantized_);
@@ -47,8 +47,8 @@ TEST_F(CWeights, AreTheSameFromPartsAndInTheCallersMemory) {
     const tern_packed_weights_info* info = nullptr;
     ASSERT_EQ(tern_packed_weights_get_info(weights, &info), TERN_OK);
     EXPECT_EQ(info->struct_size, sizeof(tern_packed_weights_info));
-    EXPECT_EQ(info->n, kN);
-    EXPECT_EQ(info->k, kK);
+    EXPECT_EQ(info->n, kWeightsN);
+    EXPECT_EQ(info->k, kWeightsK);
     EXPECT_EQ(info->granularity.kind, TERN_GRANULARITY_ROW);
     EXPECT_EQ(info->bytes, bytes);
     EXPECT_EQ(info->checksum, checksum);
@@ -59,40 +59,43 @@ TEST_F(CWeights, AreTheSameFromPartsAndInTheCallersMemory) {
 TEST_F(CWeights, TakeAsMuchMemoryAsTheDeviceOfTheContextNeeds) {
   std::size_t anywhere = 0, here = 1;
   for (const tern_format format : {TERN_FORMAT_I2, TERN_FORMAT_B3}) {
-    ASSERT_EQ(tern_packed_weights_bytes(kN, kK, kByRow, format, &anywhere), TERN_OK);
-    ASSERT_EQ(tern_packed_weights_bytes_on(context_.get(), kN, kK, kByRow, format, &here), TERN_OK);
+    ASSERT_EQ(tern_packed_weights_bytes(kWeightsN, kWeightsK, kByRow, format, &anywhere), TERN_OK);
+    ASSERT_EQ(tern_packed_weights_bytes_on(context_.get(), kWeightsN, kWeightsK, kByRow, format, &here), TERN_OK);
     EXPECT_EQ(here, anywhere);  // a CPU's
   }
-  EXPECT_FAILS(tern_packed_weights_bytes_on(context_.get(), kN, -7, kByRow, TERN_FORMAT_I2, &here),
+  EXPECT_FAILS(tern_packed_weights_bytes_on(context_.get(), kWeightsN, -7, kByRow, TERN_FORMAT_I2, &here),
                TERN_INVALID_ARGUMENT, "-7");
 }
 
 TEST_F(CWeights, TimesOneTokenAreTheSumsOfCpp) {
   const WeightsHandle packed = pack(context_.get(), quantized_);
-  std::vector<std::int8_t> a(kK);
+  std::vector<std::int8_t> a(kWeightsK);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::int8_t>(i * 37);
-  std::vector<std::int32_t> got(kN, -1), want(kN, -2);
-  tern_tensor_view token = view_of(a.data(), TERN_DTYPE_I8, {kK}), out = view_of(got.data(), TERN_DTYPE_I32, {kN});
+  std::vector<std::int32_t> got(kWeightsN, -1), want(kWeightsN, -2);
+  tern_tensor_view token = view_of(a.data(), TERN_DTYPE_I8, {kWeightsK}),
+                   out = view_of(got.data(), TERN_DTYPE_I32, {kWeightsN});
   const auto gemv = [&](std::int64_t m, std::int32_t stream) {
-    return tern_w2a8_gemv(context_.get(), packed.get(), &token, &out, m, kK, stream);
+    return tern_w2a8_gemv(context_.get(), packed.get(), &token, &out, m, kWeightsK, stream);
   };
-  ASSERT_EQ(gemv(kN, 0), TERN_OK) << tern_last_error()->text;
+  ASSERT_EQ(gemv(kWeightsN, 0), TERN_OK) << tern_last_error()->text;
 
   const auto context = Context::open();
   const tern_quantized_info& q = info_of(quantized_);
-  const auto cpp = PackedWeights::pack(*context, {q.codes.data, DType::u8, {kN, (kK + 3) / 4}},
-                                       {q.scales.data, DType::f32, {static_cast<std::int64_t>(q.scale_count)}}, kN, kK,
-                                       Granularity::row());
+  const auto cpp = PackedWeights::pack(*context, {q.codes.data, DType::u8, {kWeightsN, (kWeightsK + 3) / 4}},
+                                       {q.scales.data, DType::f32, {static_cast<std::int64_t>(q.scale_count)}},
+                                       kWeightsN, kWeightsK, Granularity::row());
   ASSERT_TRUE(cpp.ok());
-  ASSERT_TRUE(w2a8_gemv(*context, *cpp, {a.data(), DType::i8, {kK}}, {want.data(), DType::i32, {kN}}, kN, kK).ok());
+  ASSERT_TRUE(w2a8_gemv(*context, *cpp, {a.data(), DType::i8, {kWeightsK}}, {want.data(), DType::i32, {kWeightsN}},
+                        kWeightsN, kWeightsK)
+                  .ok());
   EXPECT_EQ(got, want);
 
-  EXPECT_FAILS(gemv(kN + 1, 0), TERN_INVALID_ARGUMENT, "w is 18 x 70, m and k are 19 x 70");
-  EXPECT_FAILS(gemv(kN, -1), TERN_INVALID_ARGUMENT, "there is no stream -1");
+  EXPECT_FAILS(gemv(kWeightsN + 1, 0), TERN_INVALID_ARGUMENT, "w is 18 x 70, m and k are 19 x 70");
+  EXPECT_FAILS(gemv(kWeightsN, -1), TERN_INVALID_ARGUMENT, "there is no stream -1");
   out.dtype = TERN_DTYPE_F32;
-  EXPECT_FAILS(gemv(kN, 0), TERN_INVALID_ARGUMENT, "out is f32");
+  EXPECT_FAILS(gemv(kWeightsN, 0), TERN_INVALID_ARGUMENT, "out is f32");
   token.dtype = static_cast<tern_dtype>(70);
-  EXPECT_FAILS(gemv(kN, 0), TERN_INVALID_ARGUMENT, "a.dtype is 70");
+  EXPECT_FAILS(gemv(kWeightsN, 0), TERN_INVALID_ARGUMENT, "a.dtype is 70");
 }
 
 TEST_F(CWeights, AreRefusedByName) {
@@ -100,8 +103,8 @@ TEST_F(CWeights, AreRefusedByName) {
   tern_tensor_view codes = q.codes, scales = q.scales;
   tern_packed_weights* made = nullptr;
   const auto create = [&](tern_granularity granularity, void* memory, std::size_t memory_bytes) {
-    return tern_packed_weights_create(context_.get(), &codes, &scales, kN, kK, granularity, TERN_FORMAT_I2, memory,
-                                      memory_bytes, &made);
+    return tern_packed_weights_create(context_.get(), &codes, &scales, kWeightsN, kWeightsK, granularity,
+                                      TERN_FORMAT_I2, memory, memory_bytes, &made);
   };
   EXPECT_FAILS(create(kByRow, nullptr, 64), TERN_INVALID_ARGUMENT, "memory is NULL but memory_bytes is 64");
   EXPECT_FAILS(create(kByRow, workspace_.data, 1), TERN_INVALID_ARGUMENT, "memory has 1 bytes");
@@ -114,20 +117,21 @@ TEST_F(CWeights, AreRefusedByName) {
   scales.dtype = static_cast<tern_dtype>(77);
   EXPECT_FAILS(create(kByRow, nullptr, 0), TERN_INVALID_ARGUMENT, "scales.dtype is 77");
   scales = q.scales;
-  std::vector<std::uint8_t> wrong(kN * 18, 0b01'01'01'01);
+  std::vector<std::uint8_t> wrong(kWeightsN * 18, 0b01'01'01'01);
   wrong[18 + 2] = 0b01'11'01'01;
   codes.data = wrong.data();
   EXPECT_FAILS(create(kByRow, nullptr, 0), TERN_INVALID_QUANTIZED_VALUE, "codes[1, 10]");
-  EXPECT_EQ(tern_last_error()->index, kK + 10);
+  EXPECT_EQ(tern_last_error()->index, kWeightsK + 10);
   EXPECT_EQ(made, nullptr);
   std::size_t bytes = 0;
-  EXPECT_FAILS(tern_packed_weights_bytes(-3, kK, kByRow, TERN_FORMAT_I2, &bytes), TERN_INVALID_ARGUMENT, "-3");
+  EXPECT_FAILS(tern_packed_weights_bytes(-3, kWeightsK, kByRow, TERN_FORMAT_I2, &bytes), TERN_INVALID_ARGUMENT, "-3");
 }
 
 TEST_F(CWeights, ThatAreNoTritsAreUnsupported) {
   tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
   options.scheme = TERN_SCHEME_INT2;
-  const QuantizedHandle int2 = quantize(context_.get(), view_of(x_.data(), TERN_DTYPE_F32, {kM, kK}), &options);
+  const QuantizedHandle int2 =
+      quantize(context_.get(), view_of(x_.data(), TERN_DTYPE_F32, {kWeightsM, kWeightsK}), &options);
   tern_packed_weights* made = nullptr;
   EXPECT_FAILS(tern_packed_weights_create_from_quantized(context_.get(), int2.get(), nullptr, 0, &made),
                TERN_UNSUPPORTED, "int2");
@@ -138,15 +142,15 @@ TEST_F(CActivations, QuantizesActivationsWithTheBitsOfCpp) {
   tern_activation_quantize_problem problem = TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT;
   tern_activation_quantize_args args = TERN_ACTIVATION_QUANTIZE_ARGS_INIT;
   tern_activation_quantize_plan* made = nullptr;
-  std::vector<std::int32_t> sums(kM, -1), expected_sums(kM, -2);
-  std::vector<float> scales(kM), expected_scales(kM, -2);
-  std::vector<std::int8_t> q(kM * kK, -1), expected_q(kM * kK, -2);
-  problem.m = kM;
-  problem.k = kK;
-  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kM, kK});
-  args.q = view_of(q.data(), TERN_DTYPE_I8, {kM, kK});
-  args.scales = view_of(scales.data(), TERN_DTYPE_F32, {kM});
-  args.sums = view_of(sums.data(), TERN_DTYPE_I32, {kM});
+  std::vector<std::int32_t> sums(kWeightsM, -1), expected_sums(kWeightsM, -2);
+  std::vector<float> scales(kWeightsM), expected_scales(kWeightsM, -2);
+  std::vector<std::int8_t> q(kWeightsM * kWeightsK, -1), expected_q(kWeightsM * kWeightsK, -2);
+  problem.m = kWeightsM;
+  problem.k = kWeightsK;
+  args.x = view_of(x_.data(), TERN_DTYPE_F32, {kWeightsM, kWeightsK});
+  args.q = view_of(q.data(), TERN_DTYPE_I8, {kWeightsM, kWeightsK});
+  args.scales = view_of(scales.data(), TERN_DTYPE_F32, {kWeightsM});
+  args.sums = view_of(sums.data(), TERN_DTYPE_I32, {kWeightsM});
   ASSERT_EQ(tern_activation_quantize_select(context_.get(), &problem, nullptr, &made), TERN_OK);
   const ActivationPlan plan(made);
   EXPECT_EQ(tern_activation_quantize_plan_can_implement(made, &args), TERN_OK) << tern_last_error()->text;
@@ -156,14 +160,14 @@ TEST_F(CActivations, QuantizesActivationsWithTheBitsOfCpp) {
   ASSERT_EQ(run(), TERN_OK) << tern_last_error()->text;
 
   const auto context = Context::open();
-  const auto cpp_plan = ActivationQuantizePlan::select(*context, {.m = kM, .k = kK});
+  const auto cpp_plan = ActivationQuantizePlan::select(*context, {.m = kWeightsM, .k = kWeightsK});
   ASSERT_TRUE(cpp_plan.ok());
   ASSERT_TRUE(cpp_plan
                   ->run(context->stream(), {workspace_.data, sizeof(workspace_.data)},
-                        {.x = {x_.data(), DType::f32, {kM, kK}},
-                         .q = {expected_q.data(), DType::i8, {kM, kK}},
-                         .scales = {expected_scales.data(), DType::f32, {kM}},
-                         .sums = {expected_sums.data(), DType::i32, {kM}}})
+                        {.x = {x_.data(), DType::f32, {kWeightsM, kWeightsK}},
+                         .q = {expected_q.data(), DType::i8, {kWeightsM, kWeightsK}},
+                         .scales = {expected_scales.data(), DType::f32, {kWeightsM}},
+                         .sums = {expected_sums.data(), DType::i32, {kWeightsM}}})
                   .ok());
   EXPECT_EQ(q, expected_q);
   EXPECT_EQ(scales, expected_scales);

@@ -10,8 +10,7 @@ namespace tern {
 namespace {
 
 using test::Codes;
-
-std::string text(const auto& result) { return result.ok() ? "" : result.error().str(); }
+using test::text;
 
 std::vector<std::uint8_t> i2_s_bytes(Layout layout, std::int64_t n, std::int64_t k, float scale = 0.5F) {
   Codes codes(n, k);

@@ -14,8 +14,7 @@ using test::Codes;
 using test::layout_cases;
 using test::LayoutCase;
 using test::some_scales;
-
-std::string text(const auto& result) { return result.ok() ? "" : result.error().str(); }
+using test::text;
 
 std::vector<std::byte> bytes_of(const PackedWeights& weights) {
   const auto* begin = reinterpret_cast<const std::byte*>(weights.state()->codes);

@@ -12,10 +12,9 @@ namespace {
 
 using test::Codes;
 using test::random_trits;
+using test::text;
 
 constexpr std::int64_t kN = 4, kK = 512;
-
-std::string text(const auto& result) { return result.ok() ? "" : result.error().str(); }
 
 Codes random_codes(std::uint64_t seed = 9) {
   Codes codes(kN, kK, 2);

@@ -17,12 +17,7 @@ using test::layout_cases;
 using test::LayoutCase;
 using test::random_trits;
 using test::some_scales;
-
-std::string text(const Status& status) { return status.ok() ? "" : status.error().str(); }
-template <class T>
-std::string text(const Result<T>& result) {
-  return result.ok() ? "" : result.error().str();
-}
+using test::text;
 
 // A case with its codes, its scales and the bytes that export makes of them.
 struct Exported {

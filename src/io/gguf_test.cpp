@@ -12,7 +12,7 @@ namespace tern::gguf {
 namespace {
 
 // From memory that ends with the file.
-Result<ParsedContainer> parse_text(const std::string& bytes) {
+Result<ParsedContainer> parse_gguf(const std::string& bytes) {
   const std::vector<std::uint8_t> exact(bytes.begin(), bytes.end());
   return parse(exact);
 }
@@ -64,12 +64,12 @@ TEST(Gguf, EveryKindOfMetadataRoundTrips) {
   std::vector<StoredTensor> none;
   const auto planned = plan(every_kind(), none);
   ASSERT_TRUE(planned.ok()) << planned.error().str();
-  const auto parsed = parse_text(planned->header);
+  const auto parsed = parse_gguf(planned->header);
   ASSERT_TRUE(parsed.ok()) << parsed.error().str();
   EXPECT_EQ(parsed->metadata, every_kind());
   std::string version_2 = planned->header;
   version_2[4] = 2;
-  EXPECT_EQ(parse_text(version_2)->metadata, every_kind());
+  EXPECT_EQ(parse_gguf(version_2)->metadata, every_kind());
 }
 
 TEST(Gguf, EveryTypeRoundTrips) {
@@ -85,7 +85,7 @@ TEST(Gguf, EveryTypeRoundTrips) {
     std::erase_if(tensors, [](const StoredTensor& t) { return t.type == StoredType::q2_0; });
     const auto planned = plan({{"general.alignment", MetaValue(alignment)}}, tensors);
     ASSERT_TRUE(planned.ok()) << planned.error().str();
-    const auto parsed = parse_text(planned->header + std::string(planned->file_bytes - planned->header.size(), 'x'));
+    const auto parsed = parse_gguf(planned->header + std::string(planned->file_bytes - planned->header.size(), 'x'));
     ASSERT_TRUE(parsed.ok()) << parsed.error().str();
     EXPECT_EQ(parsed->offsets, planned->offsets);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -99,10 +99,10 @@ TEST(Gguf, EveryTypeRoundTrips) {
 
 TEST(Gguf, ReadsWhatOthersMayWrite) {
   // No tensors and no padding; a last tensor without padding; tensors out of order; empty ones; scalars.
-  EXPECT_TRUE(parse_text(file({key("k", 7, std::string(1, '\1'))}, {}, 0, 1)).ok());
-  EXPECT_TRUE(parse_text(file({}, {tensor("a", {3}, 24, 0)}, 3)).ok());
-  EXPECT_TRUE(parse_text(file({}, {tensor("a", {3}, 24, 0)}, 32)).ok());
-  const auto parsed = parse_text(
+  EXPECT_TRUE(parse_gguf(file({key("k", 7, std::string(1, '\1'))}, {}, 0, 1)).ok());
+  EXPECT_TRUE(parse_gguf(file({}, {tensor("a", {3}, 24, 0)}, 3)).ok());
+  EXPECT_TRUE(parse_gguf(file({}, {tensor("a", {3}, 24, 0)}, 32)).ok());
+  const auto parsed = parse_gguf(
       file({}, {tensor("b", {40}, 24, 32), tensor("e", {0, 7}, 0, 32), tensor("a", {}, 0, 0), tensor("z", {0}, 36, 96)},
            96));
   ASSERT_TRUE(parsed.ok()) << parsed.error().str();
@@ -114,17 +114,17 @@ TEST(Gguf, ReadsWhatOthersMayWrite) {
 }
 
 TEST(Gguf, WrongBeginningsAreRefused) {
-  expect_error(parse_text(""), Code::corrupt_file, "empty");
-  expect_error(parse_text("GG"), Code::corrupt_file, "begins with 'GG', not with GGUF");
-  expect_error(parse_text("PK\x03\x04..."), Code::corrupt_file, "begins with 'PK\\x03\\x04'");
-  expect_error(parse_text("GGUF\3"), Code::corrupt_file, "ends after 5 bytes, inside the version");
+  expect_error(parse_gguf(""), Code::corrupt_file, "empty");
+  expect_error(parse_gguf("GG"), Code::corrupt_file, "begins with 'GG', not with GGUF");
+  expect_error(parse_gguf("PK\x03\x04..."), Code::corrupt_file, "begins with 'PK\\x03\\x04'");
+  expect_error(parse_gguf("GGUF\3"), Code::corrupt_file, "ends after 5 bytes, inside the version");
   for (const std::uint32_t version : {0U, 1U, 4U})
-    expect_error(parse_text("GGUF" + u32(version) + u64(0) + u64(0)), Code::unsupported,
+    expect_error(parse_gguf("GGUF" + u32(version) + u64(0) + u64(0)), Code::unsupported,
                  "version is " + std::to_string(version));
-  expect_error(parse_text("GGUF" + u32(0x03000000) + u64(0) + u64(0)), Code::unsupported, "big-endian");
-  expect_error(parse_text("GGUF" + u32(3) + u64(UINT64_MAX) + u64(0)), Code::corrupt_file,
+  expect_error(parse_gguf("GGUF" + u32(0x03000000) + u64(0) + u64(0)), Code::unsupported, "big-endian");
+  expect_error(parse_gguf("GGUF" + u32(3) + u64(UINT64_MAX) + u64(0)), Code::corrupt_file,
                "has 18446744073709551615 tensors; the 0 bytes");
-  expect_error(parse_text("GGUF" + u32(3) + u64(0) + u64(1ULL << 40) + std::string(100, '\0')), Code::corrupt_file,
+  expect_error(parse_gguf("GGUF" + u32(3) + u64(0) + u64(1ULL << 40) + std::string(100, '\0')), Code::corrupt_file,
                "has 1099511627776 keys; the 100 bytes");
 }
 
@@ -149,17 +149,17 @@ TEST(Gguf, WrongKeysAreRefused) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.part);
-    expect_error(parse_text(file({c.key}, {}, 0, 1)), Code::corrupt_file, c.part);
+    expect_error(parse_gguf(file({c.key}, {}, 0, 1)), Code::corrupt_file, c.part);
   }
   const std::string one = key("k", 0, "1");
-  expect_error(parse_text(file({one, one}, {}, 0)), Code::corrupt_file, "two keys 'k'");
+  expect_error(parse_gguf(file({one, one}, {}, 0)), Code::corrupt_file, "two keys 'k'");
   std::string deep;
   for (int i = 0; i < 50000; ++i) deep += u32(9) + u64(1);
-  expect_error(parse_text(file({key("k", 9, deep)}, {}, 0)), Code::corrupt_file, "nested more than 16 deep");
+  expect_error(parse_gguf(file({key("k", 9, deep)}, {}, 0)), Code::corrupt_file, "nested more than 16 deep");
   for (const std::string& value : {key("general.alignment", 4, u32(0)), key("general.alignment", 4, u32(24)),
                                    key("general.alignment", 4, u32(1U << 31)), key("general.alignment", 10, u64(32)),
                                    key("general.alignment", 8, text("32"))})
-    expect_error(parse_text(file({value}, {}, 0)), Code::corrupt_file, "general.alignment is");
+    expect_error(parse_gguf(file({value}, {}, 0)), Code::corrupt_file, "general.alignment is");
 }
 
 TEST(Gguf, WrongTensorsAreRefused) {
@@ -189,10 +189,10 @@ TEST(Gguf, WrongTensorsAreRefused) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.part);
-    expect_error(parse_text(file({}, c.tensors, c.data_bytes)), Code::corrupt_file, c.part);
+    expect_error(parse_gguf(file({}, c.tensors, c.data_bytes)), Code::corrupt_file, c.part);
   }
   for (const std::uint32_t id : {4U, 43U, 0xFFFFFFFFU})
-    expect_error(parse_text(file({}, {tensor("a", {8}, id, 0)}, 32)), Code::unsupported,
+    expect_error(parse_gguf(file({}, {tensor("a", {8}, id, 0)}, 32)), Code::unsupported,
                  "type id " + std::to_string(id) + ", whose size is not known");
 }
 
@@ -202,10 +202,10 @@ TEST(Gguf, EveryTruncationIsRefused) {
   const auto planned = plan(every_kind(), tensors);
   ASSERT_TRUE(planned.ok());
   const std::string whole = planned->header + std::string(planned->file_bytes - planned->header.size(), 'x');
-  ASSERT_TRUE(parse_text(whole).ok());
+  ASSERT_TRUE(parse_gguf(whole).ok());
   for (std::size_t n = 0; n < whole.size(); ++n)
-    EXPECT_EQ(parse_text(whole.substr(0, n)).code(), Code::corrupt_file) << n;
-  EXPECT_EQ(parse_text(whole + std::string(32, 'x')).code(), Code::corrupt_file);
+    EXPECT_EQ(parse_gguf(whole.substr(0, n)).code(), Code::corrupt_file) << n;
+  EXPECT_EQ(parse_gguf(whole + std::string(32, 'x')).code(), Code::corrupt_file);
 }
 
 TEST(Gguf, WhatItCannotHoldIsNotWritten) {

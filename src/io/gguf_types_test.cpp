@@ -8,7 +8,7 @@
 namespace tern::gguf {
 namespace {
 
-Result<ParsedContainer> parse_text(const std::string& bytes, const OpenOptions& options = {}) {
+Result<ParsedContainer> parse_with(const std::string& bytes, const OpenOptions& options = {}) {
   const std::vector<std::uint8_t> exact(bytes.begin(), bytes.end());
   return parse(exact, options);
 }
@@ -26,29 +26,29 @@ void expect_type(const Result<ParsedContainer>& parsed, StoredType type, std::si
 }
 
 TEST(GgufTypes, TheRoomTellsThemApart) {
-  expect_type(parse_text(one(39, 32, 512, 32 * 16 * 17)), StoredType::mxfp4, 32 * 16 * 17);
+  expect_type(parse_with(one(39, 32, 512, 32 * 16 * 17)), StoredType::mxfp4, 32 * 16 * 17);
   const std::size_t tl2 = *stored_bytes(StoredType::tl2, std::vector<std::int64_t>{32, 512});
-  expect_type(parse_text(one(39, 32, 512, tl2)), StoredType::tl2, tl2);
-  expect_type(parse_text(one(42, 32, 512, tl2)), StoredType::tl2, tl2);
-  expect_type(parse_text(one(42, 32, 512, 32 * 8 * 18)), StoredType::q2_0, 32 * 8 * 18);
-  expect_type(parse_text(one(42, 32, 512, 32 * 4 * 34)), StoredType::q2_0_g128, 32 * 4 * 34);
-  expect_error(parse_text(one(42, 32, 512, 64)), Code::corrupt_file,
+  expect_type(parse_with(one(39, 32, 512, tl2)), StoredType::tl2, tl2);
+  expect_type(parse_with(one(42, 32, 512, tl2)), StoredType::tl2, tl2);
+  expect_type(parse_with(one(42, 32, 512, 32 * 8 * 18)), StoredType::q2_0, 32 * 8 * 18);
+  expect_type(parse_with(one(42, 32, 512, 32 * 4 * 34)), StoredType::q2_0_g128, 32 * 4 * 34);
+  expect_error(parse_with(one(42, 32, 512, 64)), Code::corrupt_file,
                "type id 42, which is Q2_0 (4608 bytes) or Q2_0_G128 (4352 bytes) or TL2");
-  expect_error(parse_text(one(42, 32, 100, 64)), Code::corrupt_file, "not a multiple of 64");
+  expect_error(parse_with(one(42, 32, 100, 64)), Code::corrupt_file, "not a multiple of 64");
 }
 
 TEST(GgufTypes, AmbiguityIsAnErrorThatNamesBoth) {
   // [512] is 144 bytes as Q2_0, 136 as Q2_0_G128: both leave less than 32 of 160.
   const std::string both = file({}, {tensor("w", {512}, 42, 0)}, 160);
-  expect_error(parse_text(both), Code::invalid_argument, "Q2_0 (144 bytes) or Q2_0_G128 (136 bytes)");
-  expect_error(parse_text(both), Code::invalid_argument, "OpenOptions::gguf_types, or --gguf-type Q2_0 or Q2_0_G128");
-  expect_type(parse_text(both, {.gguf_types = {StoredType::q2_0_g128}}), StoredType::q2_0_g128, 136);
-  expect_type(parse_text(both, {.gguf_types = {StoredType::mxfp4, StoredType::q2_0}}), StoredType::q2_0, 144);
+  expect_error(parse_with(both), Code::invalid_argument, "Q2_0 (144 bytes) or Q2_0_G128 (136 bytes)");
+  expect_error(parse_with(both), Code::invalid_argument, "OpenOptions::gguf_types, or --gguf-type Q2_0 or Q2_0_G128");
+  expect_type(parse_with(both, {.gguf_types = {StoredType::q2_0_g128}}), StoredType::q2_0_g128, 136);
+  expect_type(parse_with(both, {.gguf_types = {StoredType::mxfp4, StoredType::q2_0}}), StoredType::q2_0, 144);
   // The choice must fit as well.
-  expect_error(parse_text(both, {.gguf_types = {StoredType::tl2}}), Code::corrupt_file, "TL2 holds matrices");
+  expect_error(parse_with(both, {.gguf_types = {StoredType::tl2}}), Code::corrupt_file, "TL2 holds matrices");
   // Another tensor of the same id decides for all.
   const std::string decided = file({}, {tensor("w", {512}, 42, 0), tensor("v", {512, 32}, 42, 160)}, 160 + 32 * 4 * 34);
-  expect_type(parse_text(decided), StoredType::q2_0_g128, 136);
+  expect_type(parse_with(decided), StoredType::q2_0_g128, 136);
 }
 
 // The smallest matrices that fit TL2 and another type.
@@ -60,14 +60,14 @@ TEST(GgufTypes, MetadataDecideWhereTheRoomDoesNot) {
   ASSERT_EQ(tl2, 128U);
   ASSERT_EQ(q2_0, 90U);
   // As TL2 it has its scale elsewhere: 96 bytes.
-  expect_error(parse_text(one(42, 1, 320, room)), Code::invalid_argument, "Q2_0 (90 bytes) or TL2 (128 bytes)");
+  expect_error(parse_with(one(42, 1, 320, room)), Code::invalid_argument, "Q2_0 (90 bytes) or TL2 (128 bytes)");
   const std::string bitnet = key("general.architecture", 8, text("bitnet-b1.58"));
   const std::string llama = key("general.architecture", 8, text("llama"));
-  expect_type(parse_text(one(42, 1, 320, room, {bitnet})), StoredType::tl2, 96);
-  expect_error(parse_text(one(42, 1, 320, room, {llama})), Code::invalid_argument, "--gguf-type Q2_0 or TL2");
-  expect_type(parse_text(one(42, 1, 320, room, {llama, key("general.file_type", 4, u32(41))})), StoredType::q2_0, 90);
+  expect_type(parse_with(one(42, 1, 320, room, {bitnet})), StoredType::tl2, 96);
+  expect_error(parse_with(one(42, 1, 320, room, {llama})), Code::invalid_argument, "--gguf-type Q2_0 or TL2");
+  expect_type(parse_with(one(42, 1, 320, room, {llama, key("general.file_type", 4, u32(41))})), StoredType::q2_0, 90);
   // bitnet.cpp's number for I2_S is Q1_0 for llama.cpp: it says nothing of 42.
-  expect_error(parse_text(one(42, 1, 320, room, {key("general.file_type", 4, u32(40))})), Code::invalid_argument,
+  expect_error(parse_with(one(42, 1, 320, room, {key("general.file_type", 4, u32(40))})), Code::invalid_argument,
                "metadata do not say");
 }
 
@@ -78,21 +78,21 @@ TEST(GgufTypes, FileTypesOfTwoProgramsDecideForId39) {
     keys.insert(keys.end(), more.begin(), more.end());
     return file(keys, {tensor("w", {320, 1}, 39, 0)}, 256, 256);
   };
-  expect_error(parse_text(with({})), Code::invalid_argument, "MXFP4 (170 bytes) or TL2 (128 bytes)");
-  expect_type(parse_text(with({key("general.file_type", 4, u32(38))})), StoredType::mxfp4, 170);
-  expect_type(parse_text(with({key("general.file_type", 4, u32(39))})), StoredType::tl2, 128);
-  expect_type(parse_text(with({key("general.architecture", 8, text("bitnet"))})), StoredType::tl2, 128);
+  expect_error(parse_with(with({})), Code::invalid_argument, "MXFP4 (170 bytes) or TL2 (128 bytes)");
+  expect_type(parse_with(with({key("general.file_type", 4, u32(38))})), StoredType::mxfp4, 170);
+  expect_type(parse_with(with({key("general.file_type", 4, u32(39))})), StoredType::tl2, 128);
+  expect_type(parse_with(with({key("general.architecture", 8, text("bitnet"))})), StoredType::tl2, 128);
 }
 
 TEST(GgufTypes, ScalesMayFollowAsTensors) {
   // bitnet.cpp's converter writes TL1 without its trailer and the scale as the next tensor.
   const std::string bytes = file({}, {tensor("w", {128, 64}, 38, 0), tensor("w_scale", {1}, 0, 2048)}, 2080);
-  const auto parsed = parse_text(bytes);
+  const auto parsed = parse_with(bytes);
   expect_type(parsed, StoredType::tl1, 2048);
-  expect_type(parse_text(file({}, {tensor("w", {128, 64}, 38, 0), tensor("x", {8}, 0, 2080)}, 2112)), StoredType::tl1,
+  expect_type(parse_with(file({}, {tensor("w", {128, 64}, 38, 0), tensor("x", {8}, 0, 2080)}, 2112)), StoredType::tl1,
               2080);
-  expect_type(parse_text(one(36, 64, 128, 2080)), StoredType::i2_s, 2080);
-  expect_error(parse_text(one(36, 64, 128, 2047)), Code::corrupt_file, "I2_S has 2080 bytes, but only 2047");
+  expect_type(parse_with(one(36, 64, 128, 2080)), StoredType::i2_s, 2080);
+  expect_error(parse_with(one(36, 64, 128, 2047)), Code::corrupt_file, "I2_S has 2080 bytes, but only 2047");
 }
 
 }  // namespace

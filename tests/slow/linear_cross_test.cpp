@@ -15,7 +15,7 @@ using test::Random;
 using test::run_linear;
 using test::W;
 using test::X;
-using Problem = Linear::Problem;
+using LinearProblem = Linear::Problem;
 
 // --- small sizes: all of them with all epilogues. One test for each m, so that they run side by side.
 
@@ -31,7 +31,7 @@ TEST_P(LinearCross, EveryEpilogue) {
   for (const std::int64_t n : test::kSmallDims)
     for (const std::int64_t k : test::kSmallDims)
       for (const Granularity& g : {Granularity::tensor(), Granularity::row()}) {
-        Problem p{.m_max = m, .k = k};
+        LinearProblem p{.m_max = m, .k = k};
         p.matrices = {{.n = n, .granularity = g}};
         LinearCase c = make_case(p, random);
         for (const Linear::Matrix& epilogue : epilogues) {
@@ -89,7 +89,7 @@ void expect_same_at(const Shape& s, std::size_t turn) {
   constexpr W kWeights[] = {W::random, W::plus, W::minus};
   Random random(turn);
   const auto kernels = test::runnable_kernels("linear", Format::i2);
-  Problem p{.m_max = s.m, .k = s.k};
+  LinearProblem p{.m_max = s.m, .k = s.k};
   p.matrices = {{.n = s.n, .granularity = turn % 2 == 0 ? Granularity::tensor() : Granularity::row()}};
   LinearCase c = make_case(p, random, X::random, kWeights[turn % 3]);
   const int threads = 1 + static_cast<int>(turn % 9);
@@ -123,7 +123,7 @@ TEST_P(LinearLongFloat, WithinTheBoundAndTheSame) {
     for (const X x : {X::random, X::top, X::large, X::alternating})
       for (const Granularity& g : {Granularity::group(128), Granularity::row(), Granularity::tensor()}) {
         if (linear::exact(math, g)) continue;
-        Problem p{.m_max = 9, .k = k, .x_dtype = x_dtype, .math = math};
+        LinearProblem p{.m_max = 9, .k = k, .x_dtype = x_dtype, .math = math};
         p.matrices = {{.n = k < 100'000 ? 70 : 9, .granularity = g, .bias = true},
                       {.n = 2, .granularity = g, .y_dtype = DType::f16, .residual = true},
                       {.n = 1, .granularity = g, .y_dtype = DType::bf16}};

@@ -12,6 +12,9 @@
 
 namespace tern::test {
 
+// What a Status or a Result says, "" when it is well.
+std::string text(const auto& result) { return result.ok() ? "" : result.error().str(); }
+
 inline std::vector<std::int8_t> random_trits(std::int64_t count, std::uint64_t seed = 5) {
   lab::Random random(seed);
   std::vector<std::int8_t> trits(static_cast<std::size_t>(count));

@@ -16,10 +16,10 @@ using test::run_quantize;
 using Problem = TernaryQuantize::Problem;
 
 constexpr DType kDtypes[] = {DType::f64, DType::f16, DType::bf16};
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kDoubleInf = std::numeric_limits<double>::infinity();
 
 // Finite values of the type; those of f64 have bits that f32 does not.
-std::vector<double> weights(const Problem& p, Pattern pattern, Random& random) {
+std::vector<double> weights_of(const Problem& p, Pattern pattern, Random& random) {
   std::vector<float> floats(static_cast<std::size_t>(p.rows * p.k));
   lab::fill_weights(pattern, random, floats.data(), p.rows * p.k);
   std::vector<double> x(floats.begin(), floats.end());
@@ -54,7 +54,7 @@ TEST(QuantizeDtypes, EveryShapeAndGroup) {
                           .scheme = scheme,
                           .granularity = g,
                           .format = format};
-          expect_equal(p, weights(p, Pattern::gaussian, random), {1});
+          expect_equal(p, weights_of(p, Pattern::gaussian, random), {1});
           if (HasFatalFailure()) return;
         }
 }
@@ -69,10 +69,10 @@ TEST(QuantizeDtypes, EveryPatternPolicyAndThreadCount) {
           for (const NonFinite policy : {NonFinite::reject, NonFinite::saturate}) {
             Problem p{.rows = 3, .k = 1100, .dtype = dtype, .scheme = scheme, .granularity = g, .format = format};
             p.non_finite = policy;
-            auto x = weights(p, pattern, random);
+            auto x = weights_of(p, pattern, random);
             if (policy == NonFinite::saturate) {
               x[static_cast<std::size_t>(random.below(3300))] = std::nan("");
-              if (random.below(2) == 0) x[static_cast<std::size_t>(random.below(3300))] = -kInf;  // f64: an error
+              if (random.below(2) == 0) x[static_cast<std::size_t>(random.below(3300))] = -kDoubleInf;  // f64: an error
             }
             expect_equal(p, x, {1});
             if (HasFatalFailure()) return;
@@ -82,7 +82,7 @@ TEST(QuantizeDtypes, EveryPatternPolicyAndThreadCount) {
       for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(999)}) {
         if (format == Format::i8) continue;  // the packed ones meet at bytes; i8 has nothing more to go wrong
         const Problem p{.rows = 2, .k = 70'001, .dtype = dtype, .scheme = scheme, .granularity = g, .format = format};
-        auto x = weights(p, Pattern::order, random);
+        auto x = weights_of(p, Pattern::order, random);
         expect_equal(p, x, {1, 2, 5});
         for (int i = 0; i < 5; ++i) x[static_cast<std::size_t>(random.below(140'002))] = std::nan("");
         expect_equal(p, x, {1, 4});  // the same first index
@@ -160,7 +160,7 @@ TEST(QuantizeDtypes, SaturateTakesTheLargestValueOfTheType) {
     Problem p{.rows = 1, .k = 3, .dtype = dtype, .scheme = Scheme::absmax, .format = Format::i8};
     p.non_finite = NonFinite::saturate;
     for (const NamedKernel& kernel : test::all_quantize_kernels(p.format)) {
-      const auto got = run_quantize(kernel.entry, p, std::vector<double>{-kInf, std::nan(""), 1.0});
+      const auto got = run_quantize(kernel.entry, p, std::vector<double>{-kDoubleInf, std::nan(""), 1.0});
       ASSERT_TRUE(got.status.ok());
       EXPECT_EQ(got.scales[0], largest) << kernel.name;
       EXPECT_EQ(got.codes, (std::vector<std::uint8_t>{0xFF, 0, 0})) << kernel.name;
@@ -288,7 +288,7 @@ TEST(QuantizeF64, AScaleBeyondF32IsAnErrorThatNamesItsRange) {
   refused(p, x, 3, "group 0 of row 1");
   // An infinity saturates to the largest f64.
   x.assign(24, 1.0);
-  x[4] = kInf;
+  x[4] = kDoubleInf;
   refused(p, x, 1, "the scale of group 1 of row 0 is 1.79769e+308");
   // Sums that overflow f64 though their elements are finite.
   p = {.rows = 2, .k = 3000, .dtype = DType::f64, .granularity = Granularity::row(), .format = Format::i2};
@@ -309,7 +309,7 @@ TEST(QuantizeF64, CodesAreThoseOfPlainArithmetic) {
     for (int repetition = 0; repetition < 20; ++repetition) {
       Problem p{.rows = 2, .k = 1111, .dtype = DType::f64, .scheme = scheme, .format = format};
       p.granularity = Granularity::group(100);
-      const auto x = weights(p, Pattern::gaussian, random);
+      const auto x = weights_of(p, Pattern::gaussian, random);
       for (const NamedKernel& kernel : test::all_quantize_kernels(format)) {
         const auto got = run_quantize(kernel.entry, p, x);
         for (std::int64_t i = 0; i < 2222; ++i)

@@ -11,7 +11,7 @@ using ternary_quantize::SimdTable;
 using test::NamedKernel;
 using Problem = TernaryQuantize::Problem;
 
-constexpr DType kDtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+constexpr DType kPieceDtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
 std::vector<std::byte> weights(DType dtype, std::int64_t count, Random& random, double size = 0.02) {
   std::vector<std::byte> x(static_cast<std::size_t>(count) * size_of(dtype));
@@ -44,7 +44,7 @@ Params rows_of(const Problem& whole, const std::byte* x, std::int64_t first, std
 
 TEST(QuantizePieces, TheScaleAloneThenTheCodesOfEachPiece) {
   Random random(1);
-  for (const DType dtype : kDtypes)
+  for (const DType dtype : kPieceDtypes)
     for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse})
       for (const std::int64_t k : {5, 128, 1030}) {
         const Problem p{.rows = 97, .k = k, .dtype = dtype, .scheme = scheme, .format = Format::i2};
@@ -98,7 +98,7 @@ TEST(QuantizePieces, ErrorsCountFromTheFirstRowOfTheTensor) {
 
 TEST(ErrorSums, AreThoseOfPlainF64AndTheSameForEveryInstructionSet) {
   Random random(3);
-  for (const DType dtype : kDtypes)
+  for (const DType dtype : kPieceDtypes)
     for (const std::int64_t n : {0, 1, 3, 31, 32, 33, 511, 512, 513, 1024, 5000, 100'003}) {
       const auto data = weights(dtype, n, random);
       test::Guarded<std::byte> x(data.size());
