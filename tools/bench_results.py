@@ -114,6 +114,8 @@ def read(folder):
             hosts = [r["threads"] for r in report["records"] if on_gpu and r["device"] == "cpu"]
             host = f"{machine['host']}, {counted(max(hosts))}" if hosts else None
             for record in complete(report):
+                if record["device"] != "cpu" and not on_gpu:
+                    raise ResultError("a record of a GPU under a machine that is a CPU")
                 name = host if record["device"] == "cpu" and on_gpu else own
                 threads = record["threads"] if record["device"] == "cpu" else 0  # a GPU's time is not the host's
                 key = (name, record["device"], record["kernel"], json.dumps(record["problem"]), threads,

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Shows that each structural check passes a good tree and fails on each kind of bad one; the numbers page, too."""
-import copy
 import json
 import subprocess
 import sys
@@ -324,13 +323,17 @@ class NumbersPage(unittest.TestCase):
         (self.root / "bench/results/broken.json").write_text("{", encoding="utf-8")
         self.fails("broken.json: no result of")
         (self.root / "bench/results/broken.json").unlink()
-        bad = copy.deepcopy(results()["new.json"])
+        bad = results()["new.json"]
         bad["models"][0]["x_dtype"] = "f32"
         self.put({"new.json": bad})
         self.fails("new.json: its models are not those that its records begin")
         del bad["models"], bad["records"][0], bad["records"][0]["limit"]
         self.put({"new.json": bad})
         self.fails("new.json: a record lacks or has something else as 'limit'")
+        bad = results()["gpu.json"]
+        bad["machine"]["device"] = "cpu"
+        self.put({**results(), "gpu.json": bad})
+        self.fails("gpu.json: a record of a GPU under a machine that is a CPU")
         self.put(results())
         (self.root / "README.md").write_text("# Box\n", encoding="utf-8")
         self.fails("README.md: needs one line <!-- figures")
