@@ -12,7 +12,6 @@ import time
 from peers_engine import PeerError, Problem
 from peers_ggml import Ggml
 from peers_onnx import Onnx, probe_onnx
-from peers_plot import svg
 from peers_tern import Library, Tern
 
 SHAPES = [(2560, 2560), (13824, 2560), (2560, 6912), (4096, 14336)]  # N x K: BitNet-2B's layers, and a long K
@@ -69,7 +68,7 @@ def measure_cell(shape, m, arguments, library, setting, cold_bytes):
 
 
 def table(report):
-    """What is printed and kept: a line for each cell and number of threads, an engine's columns side by side."""
+    """What is printed: a line for each cell and number of threads, an engine's columns side by side."""
     names = list(dict.fromkeys(record["engine"] for record in report["records"]))
     lines = []
     for m in TOKENS:
@@ -142,15 +141,13 @@ def main():
         gc.collect()  # the sessions' weights go before the next cell's come
     report = {"machine": machine, "rounds": arguments.rounds, "repetitions": arguments.repetitions,
               "cold_bytes": cold_bytes, "notes": notes, "onnxruntime_settings": tried, "records": records}
-    text = table(report)
-    print("\n" + text)
+    print("\n" + table(report))
     name = re.sub(r"[^a-z0-9]+", "-", machine["name"].lower()).strip("-")
     stem = f"{name}-{machine['usable_threads']}t-{machine['date'][:10]}-peers"
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for ending, content in (("json", json.dumps(report, indent=1) + "\n"), ("txt", text), ("svg", svg(report))):
-        path = arguments.out / f"{stem}.{ending}"
-        path.write_text(content)
-        print("wrote", path)
+    path = arguments.out / f"{stem}.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"wrote {path}; tools/numbers_page.py puts it into the documents")
 
 
 if __name__ == "__main__":

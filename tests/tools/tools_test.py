@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Shows that each structural check passes a good tree and fails on each kind of bad one."""
+"""Shows that each structural check passes a good tree and fails on each kind of bad one; the numbers page, too."""
+import json
 import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -192,6 +194,150 @@ class JunitCounts(unittest.TestCase):
 
     def test_broken_file(self):
         self.assertEqual(self.count("<testcase").returncode, 1)
+
+
+def a_record(op, kernel, problem, threads=1, us=10.0, share=0.5, limit="streaming read", baselines=(), device="cpu"):
+    return {"op": op, "kernel": kernel, "device": device, "problem": problem, "threads": threads, "weights": "cold",
+            "median_us": us, "bytes": 2_000_000, "gb_per_s": 200.0, "gops": 4000.0,
+            "limit": {"name": limit, "value": 400.0, "share": share},
+            "baselines": [{"name": name, "speedup": speedup} for name, speedup in baselines]}  # fmt: skip
+
+
+def a_machine(name, date, **more):
+    return {"device": "cpu", "name": name, "architecture": "x86_64", "capabilities": ["x86_avx2"], "usable_threads": 2,
+            "caches": [], "memory_bytes": 1 << 30, "commit": "abc", "date": date, **more}  # fmt: skip
+
+
+def results():
+    """Made-up results: a CPU with a model, quantizing measured twice, a GPU beside cuBLAS, and peers."""
+    layer = {"rows": 30, "cols": 64, "n": [10, 10, 10], "m": 1, "dtype": "i8", "math": "w2a8", "granularity": "tensor",
+             "format": "i2", "y": "f32"}
+    quantize = {"rows": 64, "cols": 256, "dtype": "f32", "scheme": "absmax", "granularity": "group:128", "format": "i2"}
+    gpu = {**layer, "rows": 32, "n": [32], "y": "bf16"}
+    model = {"name": "bitnet-2b", "m": 1, "x_dtype": "i8", "threads": 2, "bytes": 1000, "milliseconds": 2.0,
+             "tokens_per_s": 500.0, "floor_tokens_per_s": 625.0, "limit": "streaming read", "share": 0.8}
+    engines = [("Tern f32", 1.0), ("llama.cpp TQ2_0", 2.5)]
+    return {
+        "old.json": {"machine": a_machine("Box", "2026-01-01"), "records": [
+            a_record("ternary_quantize", "ternary_quantize.i2.x86_avx2", quantize, threads=2, share=0.111),
+            a_record("ternary_quantize", "ternary_quantize.i2.x86_avx2", quantize, threads=1, share=0.222)]},
+        "new.json": {"machine": a_machine("Box", "2026-01-02"), "models": [model], "records": [
+            a_record("linear", "linear.i2.x86_avx2", layer, threads=2),
+            a_record("ternary_quantize", "ternary_quantize.i2.x86_avx2", quantize, threads=2, share=0.333)]},
+        "gpu.json": {"machine": a_machine("Card", "2026-01-03", device="cuda:0", host="Box", driver="1", cuda="13.0",
+                                          multiprocessors=8), "records": [
+            a_record("linear", "linear.i2.cuda_sm80", {**gpu, "m": m}, share=0.75, limit="int8 matrix peak",
+                     baselines=[("cublas bf16", 2.0 * m)], device="cuda:0") for m in (64, 128)]},
+        "peers.json": {"machine": a_machine("Box", "2026-01-04"), "rounds": 3, "repetitions": 2, "records": [
+            {"engine": engine, "setting": "as it comes", "n": 64, "k": 256, "m": 1, "weights": "cold", "threads": 2,
+             "median_us": 5.0, "tern_is_faster": faster} for engine, faster in engines]},
+    }  # fmt: skip
+
+
+class NumbersPage(unittest.TestCase):
+    README = "# Box\n<!-- figures: made by tools/numbers_page.py -->\n<!-- end of figures -->\nlast line\n"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "bench/results").mkdir(parents=True)
+        (self.root / "README.md").write_text(self.README, encoding="utf-8")
+        self.put(results())
+
+    def put(self, files):
+        for name, report in files.items():
+            (self.root / "bench/results" / name).write_text(json.dumps(report), encoding="utf-8")
+
+    def run_tool(self, *arguments):
+        done = subprocess.run([sys.executable, ROOT / "tools/numbers_page.py", *arguments, self.root],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    def writes(self):
+        status, output = self.run_tool()
+        self.assertEqual(status, 0, output)
+        return (self.root / "docs/figures.md").read_text(encoding="utf-8")
+
+    def fails(self, says, *arguments):
+        status, output = self.run_tool(*arguments)
+        self.assertEqual(status, 1, output)
+        self.assertIn(says, output)
+
+    def test_tables_and_their_commands(self):
+        page = self.writes()
+        quantize, _, rest = page.partition("`tern bench ternary_quantize --shape 64x256 --scheme absmax --granularity group:128 "
+                                           "--kernel ternary_quantize.i2.x86_avx2 --threads 1,2`")  # fmt: skip
+        self.assertTrue(rest, page)
+        self.assertIn("| 64 x 256 | 10.0 us, 200, 22.2 % | 10.0 us, 200, 33.3 % |", rest)
+        self.assertNotIn("11.1 %", page)  # the newer figure of the same problem stands
+        self.assertIn("`tern bench linear --model bitnet-2b --kernel linear.i2.x86_avx2 --threads 2`", quantize)
+        self.assertIn("| bitnet-2b | 2.00 ms | 500 |", quantize)
+        self.assertIn("| 10+10+10 x 64 | 10.0 us | 200 |", quantize)
+        self.assertIn("`tern bench linear --shape 32x64 --m M --y bf16 --kernel linear.i2.cuda_sm80 --device cuda:0 "
+                      "--baselines`", page)  # fmt: skip
+        self.assertIn("| 64 | 10.0 us | 4.00 | 0.400 | 75.0 % | 128.00 |", page)
+        self.assertIn("`scripts/peers --threads 2 --rounds 3 --repetitions 2 --shapes 64x256`", page)
+        self.assertIn("2026-01-02, commit abc, [new.json](../bench/results/new.json)", page)
+
+    def test_readme(self):
+        self.writes()
+        readme = (self.root / "README.md").read_text(encoding="utf-8")
+        self.assertTrue(readme.startswith("# Box\n<!-- fig") and readme.endswith("end of figures -->\nlast line\n"), readme)
+        self.assertIn("|  | Box, 2 threads | Card |", readme)
+        self.assertIn("| 200 GB/s, 33.3 % of the streaming read | - |", readme)
+        self.assertIn("| 500 tokens/s, 80.0 % of the streaming read | - |", readme)
+        self.assertIn("one token, times as fast as | 2.5 llama.cpp TQ2_0 | - |", readme)
+        self.assertIn("many tokens, times as fast as | - | 128 tokens: 256.0 cublas bf16 |", readme)
+
+    def test_plots(self):
+        self.writes()
+        plots = {path.name: path.read_text(encoding="utf-8") for path in (self.root / "docs/plots").iterdir()}
+        self.assertEqual(sorted(plots), ["baselines-card.svg", "peers-box-2-threads.svg", "share-box-2-threads.svg",
+                                         "share-card.svg"])  # fmt: skip
+        for text in plots.values():
+            xml.etree.ElementTree.fromstring(text)
+        self.assertIn(">0.40<", plots["peers-box-2-threads.svg"])  # 1 / 2.5
+        self.assertIn(">75 %<", plots["share-card.svg"])
+
+    def test_check_notices_what_changed(self):
+        self.fails("docs/figures.md: not what bench/results says", "--check")
+        self.assertFalse((self.root / "docs").exists())
+        page = self.writes()
+        self.assertEqual(self.run_tool("--check"), (0, "numbers_page: 6 files are up to date\n"))
+        for name in ("docs/figures.md", "README.md", "docs/plots/share-card.svg"):
+            path = self.root / name
+            path.write_text(path.read_text(encoding="utf-8").replace("75", "76").replace("33.3", "99.9"), encoding="utf-8")
+            self.fails(f"{name}: not what", "--check")
+        (self.root / "docs/plots/share-gone.svg").write_text("<svg/>", encoding="utf-8")
+        self.fails("docs/plots/share-gone.svg: not what", "--check")
+        self.assertEqual(self.writes(), page)
+        self.assertEqual(self.run_tool("--check")[0], 0)
+        self.assertFalse((self.root / "docs/plots/share-gone.svg").exists())
+        changed = results()["new.json"]
+        changed["records"][1]["limit"]["share"] = 0.444
+        self.put({"new.json": changed})
+        self.fails("README.md: not what", "--check")
+
+    def test_what_cannot_be_understood(self):
+        (self.root / "bench/results/broken.json").write_text("{", encoding="utf-8")
+        self.fails("broken.json: no result of")
+        (self.root / "bench/results/broken.json").unlink()
+        bad = results()["new.json"]
+        bad["models"][0]["x_dtype"] = "f32"
+        self.put({"new.json": bad})
+        self.fails("new.json: its models are not those that its records begin")
+        del bad["models"], bad["records"][0], bad["records"][0]["limit"]
+        self.put({"new.json": bad})
+        self.fails("new.json: a record lacks or has something else as 'limit'")
+        bad = results()["gpu.json"]
+        bad["machine"]["device"] = "cpu"
+        self.put({**results(), "gpu.json": bad})
+        self.fails("gpu.json: a record of a GPU under a machine that is a CPU")
+        self.put(results())
+        (self.root / "README.md").write_text("# Box\n", encoding="utf-8")
+        self.fails("README.md: needs one line <!-- figures")
+        self.assertFalse((self.root / "docs").exists())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,130 @@
+"""Reads bench/results: which machines there are, the newest figure of each problem, and the options that repeat it."""
+import json
+import re
+
+# Options of `tern bench` that say which problem a record is of, in the order of a command and of a table's columns.
+OPTIONS = ("model", "shape", "m", "dtype", "math", "scheme", "method", "granularity", "format", "y", "from", "kernel")
+WITH_SCHEME = ("ternary_quantize", "ternary_dequantize")  # the others have one and no option for it
+FIRST_OF_MODEL = 3  # matrices: query, key and value, with which a run over a model's layers begins
+
+
+class ResultError(Exception):
+    """A file under bench/results that cannot be understood."""
+
+
+class Figure:
+    """A record with the machine it is of and the file, date and commit it comes from."""
+
+    def __init__(self, record, machine, source):
+        self.record, self.machine, self.source = record, machine, source
+        self.op, self.problem, self.threads = record["op"], record["problem"], record["threads"]
+        self.on_gpu, self.limit = record["device"] != "cpu", record["limit"]["name"]
+        self.us, self.share = record["median_us"], record["limit"]["share"]
+        self.baselines = {baseline["name"]: baseline["speedup"] for baseline in record["baselines"]}
+        self.by_operations = self.limit.endswith("peak") and record["gops"] is not None
+        self.per_second = record["gops"] if self.by_operations else record["gb_per_s"]  # in the limit's unit, 10^9
+
+    def kind(self):
+        """What the rows of its table are: all layers of a model, layers that only a model's run has, or shapes."""
+        return "model" if "model" in self.problem else "layers" if len(self.problem.get("n", [])) > 1 else "shape"
+
+    def options(self):
+        """The value of each option that applies to the op; the default's where it is the default."""
+        problem = self.problem
+        values = {option: problem[option] for option in OPTIONS if option in problem}
+        values["kernel"] = self.record["kernel"]
+        if "layer_of" in problem:
+            values["model"] = problem["layer_of"]
+        if self.op not in WITH_SCHEME:
+            values.pop("scheme", None)
+        if "rows" in problem:
+            rows = "+".join(str(n) for n in problem.get("n", [problem["rows"]]))
+            values["shape"] = f"{rows}x{problem['cols']}"
+        return {option: values[option] for option in OPTIONS if option in values}
+
+    def default(self, option):
+        """What the command takes without the option; None where it must be given."""
+        if option == "dtype":
+            return "i8" if self.op == "linear" and self.problem.get("math", "w2a8") == "w2a8" else "f32"
+        if option == "format":
+            known = self.op == "linear" or self.op in WITH_SCHEME
+            return ("s2" if self.problem.get("scheme") == "int2" else "i2") if known else None
+        return {"m": 1, "math": "w2a8", "scheme": "absmean", "granularity": "tensor", "y": "f32"}.get(option)
+
+
+def counted(threads):
+    return f"{threads} thread{'' if threads == 1 else 's'}"
+
+
+def slug(name):
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def complete(report):
+    """The records with those of whole models, which a CPU's report has as summaries only, without their kernel."""
+    records = report["records"]
+    first = [r for r in records if len(r["problem"].get("n", [])) == FIRST_OF_MODEL]
+    models = report.get("models", [])
+    if [(r["problem"]["m"], r["problem"]["dtype"], r["threads"]) for r in first] != [
+            (m["m"], m["x_dtype"], m["threads"]) for m in models]:  # fmt: skip
+        raise ResultError("its models are not those that its records begin")
+    whole = [r for r in records if "model" in r["problem"]]
+    if whole and len(whole) != len(models):
+        raise ResultError("some of its models have a record and some have none")
+    made, begun = [], 0
+    for record in records:
+        matrices = len(record["problem"].get("n", []))
+        begun += matrices == FIRST_OF_MODEL
+        if matrices > 1:
+            record = {**record, "problem": {**record["problem"], "layer_of": models[begun - 1]["name"]}}
+        if "model" not in record["problem"]:
+            made.append(record)
+    for i, (layer, model) in enumerate(zip(first, models)):
+        shared = {key: value for key, value in layer["problem"].items() if key not in ("rows", "cols", "n")}
+        problem = {"model": model["name"], **shared}
+        us = 1000 * model["milliseconds"]
+        made.append({**whole[i], "problem": problem} if whole else
+                    {**layer, "problem": problem, "median_us": us, "gb_per_s": model["bytes"] / us / 1000, "gops": None,
+                     "limit": {"name": model["limit"], "share": model["share"],
+                               "value": model["bytes"] * model["floor_tokens_per_s"] / model["m"] / 1e9},
+                     "baselines": []})  # fmt: skip
+    return made
+
+
+def read(folder):
+    """(machines, figures, peers): what is known of each machine by its name, and the newest of what was measured."""
+    reports = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            report = json.loads(path.read_text(encoding="utf-8"))
+            machine = report["machine"]
+            source = (machine["date"], machine["commit"], path.name)
+            reports.append((source, machine, report, any("engine" in r for r in report["records"])))
+        except (ValueError, KeyError, TypeError) as failure:
+            raise ResultError(f"{path.name}: no result of `tern bench --json` or of peers ({failure!r})") from failure
+    machines, figures, peers = {}, {}, {}
+    for source, machine, report, is_peers in sorted(reports, key=lambda item: item[0]):
+        on_gpu = machine["device"] != "cpu"
+        own = machine["name"] if on_gpu else f"{machine['name']}, {counted(machine['usable_threads'])}"
+        machines[own] = machine  # the newest description stays, and so does the newest figure
+        try:
+            if is_peers:
+                peers[own] = {**report, "source": source}
+                continue
+            hosts = [r["threads"] for r in report["records"] if on_gpu and r["device"] == "cpu"]
+            host = f"{machine['host']}, {counted(max(hosts))}" if hosts else None
+            for record in complete(report):
+                if record["device"] != "cpu" and not on_gpu:
+                    raise ResultError("a record of a GPU under a machine that is a CPU")
+                name = host if record["device"] == "cpu" and on_gpu else own
+                threads = record["threads"] if record["device"] == "cpu" else 0  # a GPU's time is not the host's
+                key = (name, record["device"], record["kernel"], json.dumps(record["problem"]), threads,
+                       record["weights"])  # fmt: skip
+                if key not in figures or figures[key].source != source:  # of two in one file the first stays
+                    figures[key] = Figure(record, name, source)
+                machines.setdefault(name, None)
+        except ResultError as failure:
+            raise ResultError(f"{source[2]}: {failure}") from failure
+        except (KeyError, TypeError) as failure:
+            raise ResultError(f"{source[2]}: a record lacks or has something else as {failure}") from failure
+    return machines, list(figures.values()), peers
