@@ -50,6 +50,8 @@ std::optional<Format> block_format(StoredType type) {
   return std::nullopt;
 }
 
+StoredType block_type(Format format) { return format == Format::s8 ? StoredType::q8_0 : StoredType::q4_0; }
+
 Result<CodedWeights> CodedWeights::of(const Checkpoint& checkpoint, const ModelTensor& tensor) {
   CodedWeights w{.format = *tensor.codes, .n = tensor.n(), .k = tensor.k(), .granularity = tensor.granularity};
   if (!tensor.scales_index) {
@@ -96,6 +98,23 @@ Status CodedWeights::read_rows(std::int64_t first, std::int64_t count, std::uint
     if (!std::isfinite(scales_out[i]))
       return error_at(first * per_row + i, Code::invalid_scale, kWhere, "scales[{}] is {}; it must be finite",
                       first * per_row + i, scales_out[i]);
+  return {};
+}
+
+Status CodedWeights::write_blocks(std::int64_t first, std::int64_t count, std::uint8_t* out) const {
+  for (std::int64_t row = first; row < first + count; ++row)
+    for (std::int64_t column = 0; column < k; column += kCodedGroup, out += block_bytes(format)) {
+      const float d = scale_at(row, column);
+      const std::uint16_t bits = simd::to_f16(d);
+      if (!std::isfinite(d) || simd::from_f16(bits) != d)
+        return error_at(row * k + column, Code::invalid_scale, kWhere,
+                        "the scale of row {} at column {} is {}, and {} has f16 scales; start from the floats", row,
+                        column, d, name(block_type(format)));
+      std::int8_t of[kCodedGroup];
+      for (std::int64_t i = 0; i < kCodedGroup; ++i)
+        of[i] = static_cast<std::int8_t>(read_code(format, codes.data() + row * row_bytes(format, k), column + i));
+      (format == Format::s8 ? q8_0::from_codes : q4_0::from_codes)(bits, of, out);
+    }
   return {};
 }
 

@@ -12,8 +12,9 @@ namespace tern {
 
 inline constexpr std::int64_t kCodedGroup = 32;  // columns that share a scale in ggml's blocks, and in what is written
 
-// The format of a type of ggml's blocks, if it is one of these.
+// The format of a type of ggml's blocks, if it is one of these; and back.
 std::optional<Format> block_format(StoredType type);
+StoredType block_type(Format format);
 
 // Codes and scales where the file has them.
 struct CodedWeights {
@@ -30,6 +31,8 @@ struct CodedWeights {
   // Rows in their format, dense, and their scales; of a tensor's one scale nothing is written. A scale that is not
   // finite is an invalid_scale.
   Status read_rows(std::int64_t first, std::int64_t count, std::uint8_t* codes_out, float* scales_out) const;
+  // Rows as ggml's blocks. Scales are for 32 columns each, or for a multiple; one that no f16 is, is an invalid_scale.
+  Status write_blocks(std::int64_t first, std::int64_t count, std::uint8_t* out) const;
   // n values from an element on, as dequantizing to f32 gives them.
   void values(std::int64_t first, std::int64_t n, double* out) const;
   [[nodiscard]] float scale_at(std::int64_t row, std::int64_t column) const;

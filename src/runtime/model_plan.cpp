@@ -250,11 +250,7 @@ class Planner {
 
   Result<TensorPlan> plan_plain(TensorPlan out, const ModelTensor& tensor) {
     StoredType type = tensor.type;
-    if (tensor.codes && in_.container != plan_.container)
-      return error(Code::unsupported, kWhere,
-                   "'{}' has codes in {}, which are not converted to {}; start from its floats, or leave it out with "
-                   "--drop",
-                   escaped(tensor.name), name(*tensor.codes), name(plan_.container));
+    if (tensor.codes && in_.container != plan_.container) return plan_codes(out, tensor, *tensor.codes);
     if (tensor.codes && tensor.scales_index) {
       out.codes = tensor.codes;
       out.granularity = tensor.granularity;
@@ -283,19 +279,22 @@ class Planner {
     return out;
   }
 
-  // Floats to codes of 8 or 4 bits, with a scale for every 32 columns.
+  // Floats, or codes as the other container has them, to codes of 8 or 4 bits with a scale for every 32 columns.
   Result<TensorPlan> plan_codes(TensorPlan out, const ModelTensor& tensor, Format codes) {
-    const std::string_view word = name(*options_.embeddings);
+    const StoredTypeInfo& blocks = info(block_type(codes));
     if (tensor.k() % kCodedGroup != 0)
       return error(Code::unsupported, kWhere, "'{}' has {} columns; {} is blocks of {}, so keep it f16 or bf16",
-                   escaped(tensor.name), tensor.k(), word, kCodedGroup);
+                   escaped(tensor.name), tensor.k(), blocks.name, kCodedGroup);
+    if (tensor.codes && make_ranges(tensor.n(), tensor.k(), tensor.granularity).len % kCodedGroup != 0)
+      return error(Code::unsupported, kWhere, "'{}' has scales by {}; {} has one for {} columns; start from its floats",
+                   escaped(tensor.name), name(tensor.granularity), blocks.name, kCodedGroup);
     out.action = Action::cast;
     out.codes = codes;
     out.granularity = Granularity::group(kCodedGroup);
-    const StoredTypeInfo& blocks = info(*options_.embeddings);
+    if (tensor.codes) out.why = "the same codes";
     const auto count = static_cast<std::size_t>(tensor.n() * (tensor.k() / kCodedGroup));
     if (to_gguf()) {
-      out.type = *options_.embeddings;
+      out.type = block_type(codes);
       out.out_bytes = count * static_cast<std::size_t>(blocks.block_bytes);
       return out;
     }
@@ -462,6 +461,8 @@ std::vector<StoredTensor> stored_tensors(const ModelPlan& plan, std::span<const 
     }
     if (tensor.codes && plan.container == Container::safetensors)
       out.shape = {input.n(), row_bytes(*tensor.codes, input.k())};
+    else if (tensor.codes)
+      out.shape = {input.n(), input.k()};
     out.gguf_id = tensor.action == Action::copy ? input.gguf_id : tensor.gguf_id;
     stored.push_back(std::move(out));
     if (tensor.scale_name.empty()) continue;

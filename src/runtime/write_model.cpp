@@ -115,8 +115,9 @@ class Pipeline {
 
   Status tensor(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
-    if (plan.action == Action::cast) return cast(i);
-    Status status = plan.action == Action::quantize ? quantize(i) : repack(i);
+    const bool recoded = plan.action == Action::cast && input(i).codes;
+    if (plan.action == Action::cast && !recoded) return cast(i);
+    Status status = recoded ? recode(i) : plan.action == Action::quantize ? quantize(i) : repack(i);
     if (status.ok()) return told(i, plan.in_bytes);
     if (!elsewhere_.ok()) return std::move(elsewhere_);
     Error why = std::move(status).error();
@@ -181,6 +182,35 @@ class Pipeline {
     const double share = static_cast<double>(in_bytes) / static_cast<double>(std::max(matrix_bytes_, in_bytes));
     matrix_bytes_ -= std::min(matrix_bytes_, in_bytes);
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(waiting) * share));
+  }
+
+  // Codes of 8 or 4 bits from one container's order to the other's.
+  Status recode(std::size_t i) {
+    const TensorPlan& plan = plan_.tensors[i];
+    const ModelTensor& tensor = input(i);
+    TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), tensor));
+    TERN_ASSIGN(coded, CodedWeights::of(model_.checkpoint(), tensor));
+    const bool blocks = plan.scale_name.empty();
+    const auto row = static_cast<std::size_t>(std::max<std::int64_t>(coded.k, 1));
+    const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(kCopyBytes / row, 1));
+    std::vector<std::uint8_t> out;
+    std::vector<float> scales;
+    RunningChecksum after;
+    for (std::int64_t first = 0; first < coded.n; first += rows) {
+      const std::int64_t count = std::min(rows, coded.n - first);
+      out.resize(coded_bytes(*plan.codes, blocks, static_cast<std::size_t>(count) * row));
+      scales.resize(blocks ? 0 : static_cast<std::size_t>(count * coded.scales_per_row()));
+      TERN_RETURN_IF_ERROR(blocks ? coded.write_blocks(first, count, out.data())
+                                  : coded.read_rows(first, count, out.data(), scales.data()));
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(scales.data());
+      scales_[i].bytes.insert(scales_[i].bytes.end(), bytes, bytes + scales.size() * sizeof(float));
+      after.add(out);
+      TERN_RETURN_IF_ERROR(not_its_fault(writer_.write(out)));
+    }
+    after.add(scales_[i].bytes);
+    report_.tensors[i].checksum = after.value();
+    model_.checkpoint().release(tensor.index, 0, tensor.bytes);
+    return {};
   }
 
   // To 8 or 4 bits: blocks of GGUF, or codes and scales apart.
