@@ -7,8 +7,9 @@
 
 #include "simd/half.h"
 
-// The compiler stops inlining in a file of many loops; a word that is called passes its vectors through memory. Tests
-// and sanitizers do without: they would be minutes in the compiler.
+// The compiler stops inlining in a file of many loops; a word that is called passes its vectors through memory. The
+// products of linear are left to it: with all of them inline, many tokens take a sixth longer. Tests and sanitizers do
+// without: they would be minutes in the compiler.
 #if defined(TERN_WORDS_ARE_CALLED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TERN_INLINE
 #else
@@ -45,20 +46,22 @@ struct Emulated {
     __builtin_memcpy(a.v, p, sizeof a.v);
     return a;
   }
-  static F set1(float x) {
+  TERN_INLINE static F set1(float x) {
     return lanes<F>([&](std::size_t) { return x; });
   }
-  static void store(float* p, F a) { __builtin_memcpy(p, a.v, sizeof a.v); }
-  static void stream(float* p, F a) { store(p, a); }  // a store that need not stay in the cache; p is kBytes-aligned
-  static void stream_fence() {}                       // after the last stream(), before anyone else reads
-  static void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
-  static void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
+  TERN_INLINE static void store(float* p, F a) { __builtin_memcpy(p, a.v, sizeof a.v); }
+  TERN_INLINE static void stream(float* p, F a) {
+    store(p, a);
+  }                                          // a store that need not stay in the cache; p is kBytes-aligned
+  TERN_INLINE static void stream_fence() {}  // after the last stream(), before anyone else reads
+  TERN_INLINE static void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
+  TERN_INLINE static void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
-  static D zero_d() { return D{}; }
+  TERN_INLINE static D zero_d() { return D{}; }
   TERN_INLINE static D add(D a, D b) {
     return lanes<D>([&](std::size_t i) { return a.v[i] + b.v[i]; });
   }
-  static void store(double* p, D a) { copy(p, a.v, kD); }
+  TERN_INLINE static void store(double* p, D a) { copy(p, a.v, kD); }
   // Of kD quads: (|p0| + |p1|) + (|p2| + |p3|) in f64
   TERN_INLINE static D abs_quad_sums(const float* p) {
     float x[4 * kD];
@@ -83,7 +86,7 @@ struct Emulated {
       return (wide(q[0]) + wide(q[1])) + (wide(q[2]) + wide(q[3]));
     });
   }
-  static bool finite_bf16(I top) { return top.v[0] < 0x7F80; }
+  TERN_INLINE static bool finite_bf16(I top) { return top.v[0] < 0x7F80; }
   // The same, with +0 for every |p| that is not above h, and the number of those above added to count's lanes
   TERN_INLINE static D abs_quad_sums_above(const float* p, float h, I& count) {
     float kept[4 * kD];
@@ -104,7 +107,7 @@ struct Emulated {
     });
   }
 
-  static I zero_i() { return I{}; }
+  TERN_INLINE static I zero_i() { return I{}; }
   TERN_INLINE static F abs(F a) {
     return lanes<F>([&](std::size_t i) { return __builtin_fabsf(a.v[i]); });
   }
@@ -129,17 +132,17 @@ struct Emulated {
   TERN_INLINE static I max(I a, I b) {
     return lanes<I>([&](std::size_t i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
   }
-  static I add(I a, I b) {  // wraps around
+  TERN_INLINE static I add(I a, I b) {  // wraps around
     return lanes<I>([&](std::size_t i) {
       return static_cast<std::int32_t>(static_cast<std::uint32_t>(a.v[i]) + static_cast<std::uint32_t>(b.v[i]));
     });
   }
-  static std::int32_t max_lane(I a) {
+  TERN_INLINE static std::int32_t max_lane(I a) {
     std::int32_t top = a.v[0];
     for (const std::int32_t v : a.v) top = v > top ? v : top;
     return top;
   }
-  static std::int32_t sum_lanes(I a) {
+  TERN_INLINE static std::int32_t sum_lanes(I a) {
     std::int32_t sum = 0;
     for (const std::int32_t v : a.v) sum += v;
     return sum;
@@ -173,63 +176,64 @@ struct Emulated {
     const I* all[4] = {&a, &b, &c, &d};
     return lanes<B>([&](std::size_t i) { return static_cast<std::int8_t>(all[i / kF]->v[i % kF]); });
   }
-  static void store_i8(std::int8_t* p, B a) { copy(p, a.v, 4 * kF); }
-  static void store_i2(std::uint8_t* p, B a) { store_quads(p, a, 1); }
-  static void store_s2(std::uint8_t* p, B a) { store_quads(p, a, 0); }
-  static void store_u8(std::uint8_t* p, B a) {  // 128 more than each byte
+  TERN_INLINE static void store_i8(std::int8_t* p, B a) { copy(p, a.v, 4 * kF); }
+  TERN_INLINE static void store_i2(std::uint8_t* p, B a) { store_quads(p, a, 1); }
+  TERN_INLINE static void store_s2(std::uint8_t* p, B a) { store_quads(p, a, 0); }
+  TERN_INLINE static void store_u8(std::uint8_t* p, B a) {  // 128 more than each byte
     for (std::size_t i = 0; i < 4 * kF; ++i) p[i] = static_cast<std::uint8_t>(a.v[i] + 128);
   }
-  static void store_nibbles(std::uint8_t* p, B a) {  // the low four bits of each byte, the first in the low half
+  TERN_INLINE static void store_nibbles(std::uint8_t* p,
+                                        B a) {  // the low four bits of each byte, the first in the low half
     for (std::size_t i = 0; i < 2 * kF; ++i)
       p[i] = static_cast<std::uint8_t>((static_cast<unsigned>(a.v[2 * i]) & 15U) |
                                        ((static_cast<unsigned>(a.v[2 * i + 1]) & 15U) << 4));
   }
 
-  static I widen(const std::int8_t* p) {
+  TERN_INLINE static I widen(const std::int8_t* p) {
     return lanes<I>([&](std::size_t i) { return p[i]; });
   }
-  static I widen_u8(const std::uint8_t* p) {
+  TERN_INLINE static I widen_u8(const std::uint8_t* p) {
     return lanes<I>([&](std::size_t i) { return p[i]; });
   }
-  static I invert(I a) {
+  TERN_INLINE static I invert(I a) {
     return lanes<I>([&](std::size_t i) { return ~a.v[i]; });
   }
-  static F to_float(I a) {
+  TERN_INLINE static F to_float(I a) {
     return lanes<F>([&](std::size_t i) { return static_cast<float>(a.v[i]); });
   }
   static F mul(F a, F b) {
     return lanes<F>([&](std::size_t i) { return a.v[i] * b.v[i]; });
   }
   // A table of four floats, and 4 * kF look-ups in it by the 2-bit codes of kF bytes
-  static F table4(const float* values) {
+  TERN_INLINE static F table4(const float* values) {
     return lanes<F>([&](std::size_t i) { return values[i % 4]; });
   }
-  static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
+  TERN_INLINE static void decode4(const std::uint8_t* p, F table, F (&out)[4]) {
     for (std::size_t i = 0; i < 4 * kF; ++i) out[i / kF].v[i % kF] = table.v[(p[i / 4] >> (2 * (i % 4))) & 3];
   }
 
   // Elements of other types, kF of them, of any alignment
-  static F load_f16(const std::uint16_t* p) { return load_halves(p, from_f16); }
-  static F load_bf16(const std::uint16_t* p) { return load_halves(p, from_bf16); }
-  static void store_f16(std::uint16_t* p, F a) { store_halves(p, a, to_f16); }
-  static void store_bf16(std::uint16_t* p, F a) { store_halves(p, a, to_bf16); }
-  static I load_i32(const std::int32_t* p) {
+  TERN_INLINE static F load_f16(const std::uint16_t* p) { return load_halves(p, from_f16); }
+  TERN_INLINE static F load_bf16(const std::uint16_t* p) { return load_halves(p, from_bf16); }
+  TERN_INLINE static void store_f16(std::uint16_t* p, F a) { store_halves(p, a, to_f16); }
+  TERN_INLINE static void store_bf16(std::uint16_t* p, F a) { store_halves(p, a, to_bf16); }
+  TERN_INLINE static I load_i32(const std::int32_t* p) {
     return lanes<I>([&](std::size_t i) { return p[i]; });
   }
-  static void store_i32(std::int32_t* p, I a) { copy(p, a.v, kF); }
+  TERN_INLINE static void store_i32(std::int32_t* p, I a) { copy(p, a.v, kF); }
 
-  static void add_wide(double* p, F a) {  // p[i] += a[i]
+  TERN_INLINE static void add_wide(double* p, F a) {  // p[i] += a[i]
     for (std::size_t i = 0; i < kF; ++i) p[i] += static_cast<double>(a.v[i]);
   }
 
-  static F zero_f() { return F{}; }
-  static F add(F a, F b) {
+  TERN_INLINE static F zero_f() { return F{}; }
+  TERN_INLINE static F add(F a, F b) {
     return lanes<F>([&](std::size_t i) { return a.v[i] + b.v[i]; });
   }
-  static F div(F a, F b) {
+  TERN_INLINE static F div(F a, F b) {
     return lanes<F>([&](std::size_t i) { return a.v[i] / b.v[i]; });
   }
-  static F relu(F a) {  // x < 0 ? +0 : x
+  TERN_INLINE static F relu(F a) {  // x < 0 ? +0 : x
     return lanes<F>([&](std::size_t i) { return a.v[i] < 0 ? 0.0F : a.v[i]; });
   }
   TERN_INLINE static F clamp(F a, F low, F high) {  // NaN as low
@@ -238,11 +242,11 @@ struct Emulated {
       return up < high.v[i] ? up : high.v[i];
     });
   }
-  static I within(F a, F low, F high) {  // 1 where low <= a <= high, else 0
+  TERN_INLINE static I within(F a, F low, F high) {  // 1 where low <= a <= high, else 0
     return lanes<I>([&](std::size_t i) { return a.v[i] >= low.v[i] && a.v[i] <= high.v[i] ? 1 : 0; });
   }
   // The nearest integer, ties to even, of |x| below 2^22
-  static I round(F a) {
+  TERN_INLINE static I round(F a) {
     return lanes<I>([&](std::size_t i) { return static_cast<std::int32_t>((a.v[i] + 12582912.0F) - 12582912.0F); });
   }
   // a*b + c, where a*b is exact (b is -1, 0 or 1): fused or not is the same
@@ -308,19 +312,19 @@ struct Emulated {
   }
 
  private:
-  static F load_halves(const std::uint16_t* p, float (*wide)(std::uint16_t)) {
+  TERN_INLINE static F load_halves(const std::uint16_t* p, float (*wide)(std::uint16_t)) {
     std::uint16_t half[kF];
     __builtin_memcpy(half, p, sizeof half);
     return lanes<F>([&](std::size_t i) { return wide(half[i]); });
   }
-  static void store_halves(std::uint16_t* p, F a, std::uint16_t (*narrow)(float)) {
+  TERN_INLINE static void store_halves(std::uint16_t* p, F a, std::uint16_t (*narrow)(float)) {
     std::uint16_t half[kF];
     for (std::size_t i = 0; i < kF; ++i) half[i] = narrow(a.v[i]);
     __builtin_memcpy(p, half, sizeof half);
   }
-  static double wide_abs(float x) { return __builtin_fabs(static_cast<double>(x)); }
+  TERN_INLINE static double wide_abs(float x) { return __builtin_fabs(static_cast<double>(x)); }
   template <class T>
-  static void copy(T* to, const T* from, std::size_t n) {
+  TERN_INLINE static void copy(T* to, const T* from, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
   }
   TERN_INLINE static void store_quads(std::uint8_t* p, const B& a, int bias) {

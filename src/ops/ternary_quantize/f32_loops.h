@@ -69,7 +69,7 @@ struct F32Loops {
   };
 
   // Lane l += lane l + 16, 8, 4, 2, 1.
-  static double fold_lanes(D (&part)[kParts]) {
+  [[gnu::always_inline]] static double fold_lanes(D (&part)[kParts]) {
     for (std::size_t half = kParts / 2; half > 0; half /= 2)
       for (std::size_t i = 0; i < half; ++i) part[i] = S::add(part[i], part[i + half]);
     double lane[S::kD];
@@ -115,7 +115,7 @@ struct F32Loops {
   template <class Ahead>
   static double abs_sum_ahead(const float* x, std::size_t n, Ahead far) {
     return tree_sum(
-        x, n, [](const float* p) { return S::abs_quad_sums(p); }, far);
+        x, n, [](const float* p) __attribute__((always_inline)) { return S::abs_quad_sums(p); }, far);
   }
   static double abs_sum(const void* x, std::int64_t n) {
     return abs_sum_ahead(as_f32(x), static_cast<std::size_t>(n), streaming(x));
@@ -131,7 +131,7 @@ struct F32Loops {
       lanes = S::zero_i();
       since = 0;
     };
-    const auto quads = [&](const float* p) {
+    const auto quads = [&](const float* p) __attribute__((always_inline)) {
       if (++since == 1 << 24) flush();  // a lane counts at most two a call: their sum stays far from 2^31
       return S::abs_quad_sums_above(p, h, lanes);
     };
@@ -152,7 +152,7 @@ struct F32Loops {
   }
 
   template <class Ahead>
-  static std::uint32_t max_abs_bits_ahead(const float* x, std::size_t n, Ahead far) {
+  [[gnu::always_inline]] static std::uint32_t max_abs_bits_ahead(const float* x, std::size_t n, Ahead far) {
     // Four maxima, so that a vector need not wait for the one before it.
     I m[4] = {S::zero_i(), S::zero_i(), S::zero_i(), S::zero_i()};
     constexpr std::size_t kStep = kCodeStep < 32 ? 32 : kCodeStep;
@@ -202,7 +202,7 @@ struct F32Loops {
   }
 
   template <int kStore>
-  static void store_step(void* out, typename S::B b) {
+  [[gnu::always_inline]] static void store_step(void* out, typename S::B b) {
     if constexpr (kStore == kI2) S::store_i2(static_cast<std::uint8_t*>(out), b);
     if constexpr (kStore == kS2) S::store_s2(static_cast<std::uint8_t*>(out), b);
     if constexpr (kStore == kI8) S::store_i8(static_cast<std::int8_t*>(out), b);
@@ -216,7 +216,7 @@ struct F32Loops {
   }
 
   template <int kRule, int kStore, class Ahead>
-  static void codes_ahead(const float* x, std::size_t n, float scale, void* codes, Ahead far) {
+  [[gnu::always_inline]] static void codes_ahead(const float* x, std::size_t n, float scale, void* codes, Ahead far) {
     constexpr std::size_t kPerByte = kStore == kI8 ? 1 : 4;
     auto* out = static_cast<std::uint8_t*>(codes);
     const F by = S::set1(kRule == kInt2 ? scale : threshold(scale));
