@@ -64,8 +64,10 @@ foreach(name test_io test_runtime test_golden test_end_to_end test_affine_quanti
   endif()
 endforeach()
 # What scripts/test-deep counts instructions of.
-add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp)
+add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp
+                               ${PROJECT_SOURCE_DIR}/tests/callgrind/affine.cpp)
 target_link_libraries(callgrind_cases PRIVATE tern_static tern_flags)
+target_include_directories(callgrind_cases PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(callgrind_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 # A model to try the commands on, of any size.
 add_executable(make_bitnet_checkpoint ${PROJECT_SOURCE_DIR}/tests/tools/make_bitnet_checkpoint.cpp)

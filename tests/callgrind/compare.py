@@ -26,7 +26,12 @@ CASES = [
     case
     for isa in ("x86_avx2", "x86_sse41", "scalar")
     for case in (f"activation_quantize.i8.{isa} f32x13 row", f"linear.i2.{isa} i8x1 row", f"linear.i2.{isa} i8x13 tensor",
-                 f"linear.i2.{isa} i8x13 group:128", f"linear.i2.{isa} f32x1 row", f"linear.i2.{isa} f32x13 row")
+                 f"linear.i2.{isa} i8x13 group:128", f"linear.i2.{isa} f32x1 row", f"linear.i2.{isa} f32x13 row",
+                 f"linear.s8.{isa} i8x1 row", f"linear.s4.{isa} i8x13 row",
+                 f"affine_quantize.s8.{isa} f32 group:128", f"affine_quantize.s4.{isa} bf16 token",
+                 f"affine_dequantize.s8.{isa} f32 group:128", f"fake_quantize.s8.{isa} bf16 group:128",
+                 f"fake_quantize_backward.s8.{isa} f32 group:128", f"choose_qparams.s8.{isa} f32 group:128",
+                 f"dynamic_quantize.s8.{isa} f32 token")
 ]
 
 

@@ -1,17 +1,17 @@
 // Runs one kernel on fixed data, for callgrind to count the instructions of measured(): KERNEL SCHEME GRANULARITY,
-// where the ops with tokens have a type and a number of them, as in i8x13, for a scheme.
+// where the ops with tokens have a type and a number of them, as in i8x13, for a scheme, and affine ones a type.
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
-#include "tern/tern.h"
+#include "tests/callgrind/measured.h"
+
+using tern::callgrind::kColumns;
+using tern::callgrind::kRows;
+using tern::callgrind::run;
 
 namespace {
-
-constexpr std::int64_t kRows = 48;
-constexpr std::int64_t kColumns = 1030;  // no multiple of a vector, so that tails are counted too
-constexpr int kRepetitions = 4;
 
 // Weights in [-1, 1), the same on every machine.
 std::vector<float> weights() {
@@ -31,24 +31,22 @@ int fail(const tern::Error& error) {
 
 }  // namespace
 
-// Its name is what callgrind looks for; what happens outside is not counted.
-template <class Op>
-[[gnu::noinline]] tern::Status measured(const tern::Plan<Op>& plan, tern::Stream stream, tern::Workspace workspace,
-                                        const typename Op::Args& args) {
-  for (int i = 0; i < kRepetitions; ++i)
-    if (auto status = plan.run(stream, workspace, args); !status.ok()) return status;
-  return {};
+tern::Result<tern::PackedWeights> pack_trits(const tern::Context& context, const tern::Granularity& granularity,
+                                             const std::vector<float>& x) {
+  const auto weights =
+      tern::quantize(context, {x.data(), tern::DType::f32, {kRows, kColumns}}, {.granularity = granularity});
+  if (!weights.ok()) return weights.error();
+  return tern::PackedWeights::pack(context, *weights);
 }
 
-template <class Op>
-tern::Status run(const tern::Context& context, const typename Op::Problem& problem, const std::string& kernel,
-                 const typename Op::Args& args) {
-  const auto plan = tern::Plan<Op>::select(context, problem, {.kernel = kernel, .strict = true});
-  if (!plan.ok()) return plan.error();
-  auto scratch = tern::Tensor::allocate(context.memory(), tern::DType::u8,
-                                        {static_cast<std::int64_t>(plan->workspace_bytes() + 1)});
-  if (!scratch.ok()) return scratch.error();
-  return measured<Op>(*plan, context.stream(), scratch->as<std::byte>(), args);
+// Of 8 or 4 bits; which codes they are makes no difference to the instructions.
+tern::Result<tern::PackedWeights> pack_bytes(const tern::Context& context, const std::string& kernel,
+                                             const tern::Granularity& granularity, const std::vector<float>& x) {
+  const bool eight = kernel.find(".s8.") != std::string::npos;
+  const std::int64_t line = eight ? kColumns : kColumns / 2;
+  return tern::PackedWeights::pack(context, {x.data(), eight ? tern::DType::i8 : tern::DType::u8, {kRows, line}},
+                                   {x.data(), tern::DType::f32, {kRows}}, kRows, kColumns, granularity, {},
+                                   eight ? tern::Format::s8 : tern::Format::s4);
 }
 
 // Weights as codes, tokens as x or as int8.
@@ -68,14 +66,13 @@ tern::Status run_tokens(const tern::Context& context, const std::string& kernel,
                                           .q = {q.data(), tern::DType::i8, {m, kColumns}},
                                           .scales = {scales.data(), tern::DType::f32, {m}},
                                           .sums = {sums.data(), tern::DType::i32, {m}}});
-  const auto weights =
-      tern::quantize(context, {x.data(), tern::DType::f32, {kRows, kColumns}}, {.granularity = granularity});
-  if (!weights.ok()) return weights.error();
-  const auto packed = tern::PackedWeights::pack(context, *weights);
+  const bool ternary = kernel.find(".i2.") != std::string::npos;
+  const auto packed = ternary ? pack_trits(context, granularity, x) : pack_bytes(context, kernel, granularity, x);
   if (!packed.ok()) return packed.error();
   tern::Linear::Problem problem{.m_max = m, .k = kColumns, .x_dtype = *dtype};
   if (floats) problem.math = tern::LinearMath::w2_float;
   problem.matrices = {{.n = kRows, .granularity = granularity}};
+  problem.format = packed->format();
   const tern::Linear::Output output{.weights = *packed, .y = {y.data(), tern::DType::f32, {m, kRows}}};
   tern::Linear::Args args{.x = {floats ? static_cast<const void*>(x.data()) : q.data(), *dtype, {m, kColumns}},
                           .outputs = {&output, 1}};
@@ -94,9 +91,13 @@ int main(int argc, char** argv) {
   const auto granularity = tern::parse_granularity(argv[3]);
   const auto context = tern::Context::open({.threads = 1});
   if (!format.ok()) return fail(format.error());
-  if (!granularity.ok()) return fail(granularity.error());
+  if (!granularity.ok() && !tern::callgrind::is_affine(kernel)) return fail(granularity.error());
   if (!context.ok()) return fail(context.error());
   std::vector<float> x = weights();
+  if (tern::callgrind::is_affine(kernel)) {
+    const tern::Status status = tern::callgrind::run_affine(*context, kernel, argv[2], argv[3], x);
+    return status.ok() ? 0 : fail(status.error());
+  }
   if (!kernel.starts_with("ternary_")) {
     const tern::Status status = run_tokens(*context, kernel, argv[2], *granularity, x);
     return status.ok() ? 0 : fail(status.error());
