@@ -76,6 +76,24 @@ add_counts() {
   [ "$f" -eq 0 ]
 }
 
+# beside NAME COMMAND...: checks of a command that uses one core, at the same time as others; join waits for all of them.
+# shellcheck disable=SC2030,SC2031  # counts of its own, which join adds
+besides=()
+beside() {
+  mkdir -p build/logs
+  besides+=("build/logs/beside-$1.txt")
+  (passed=0 failed=0 skipped=0; "${@:2}"; echo "$passed $failed $skipped") >"${besides[-1]}" 2>&1 &
+}
+join() {
+  local log
+  wait
+  for log in "${besides[@]}"; do
+    head -n -1 "$log"
+    add_counts "$(tail -n 1 "$log")"
+  done
+  besides=()
+}
+
 # run_ctest PRESET [ctest option...]: runs a build's tests and adds them to the counts.
 run_ctest() {
   local preset=$1 start=$SECONDS counts status=0
