@@ -58,13 +58,16 @@ const Claim* misfit(const std::vector<Claim>& claims, int id, StoredType type, s
   return nullptr;
 }
 
-// The type of an id that has several.
+// The type of an id that has several. One that the caller names is it; of several, which are for other ids perhaps, the
+// evidence decides.
 Result<StoredType> choose(const std::vector<Claim>& claims, const Claim& first, std::size_t alignment,
-                          const std::vector<StoredType>& readings, const Metadata& metadata,
-                          const OpenOptions& options) {
+                          std::vector<StoredType> readings, const Metadata& metadata, const OpenOptions& options) {
   const int id = first.tensor.gguf_id;
-  for (const StoredType type : options.gguf_types)
-    if (std::ranges::find(readings, type) != readings.end()) return type;  // settle_types() sees whether it fits
+  std::vector<StoredType> named;
+  for (const StoredType type : readings)
+    if (std::ranges::find(options.gguf_types, type) != options.gguf_types.end()) named.push_back(type);
+  if (named.size() == 1) return named.front();  // settle_types() sees whether it fits
+  if (!named.empty()) readings = named;
   std::vector<StoredType> fitting;
   for (const StoredType type : readings)
     if (misfit(claims, id, type, alignment) == nullptr) fitting.push_back(type);

@@ -44,6 +44,10 @@ TEST(GgufTypes, AmbiguityIsAnErrorThatNamesBoth) {
   expect_error(parse_with(both), Code::invalid_argument, "OpenOptions::gguf_types, or --gguf-type Q2_0 or Q2_0_G128");
   expect_type(parse_with(both, {.gguf_types = {StoredType::q2_0_g128}}), StoredType::q2_0_g128, 136);
   expect_type(parse_with(both, {.gguf_types = {StoredType::mxfp4, StoredType::q2_0}}), StoredType::q2_0, 144);
+  // Of two that are named, what fits; one may be meant for another id.
+  expect_type(parse_with(both, {.gguf_types = {StoredType::tl2, StoredType::q2_0}}), StoredType::q2_0, 144);
+  expect_error(parse_with(both, {.gguf_types = {StoredType::q2_0_g128, StoredType::q2_0}}), Code::invalid_argument,
+               "bytes of room fit each of them");
   // The choice must fit as well.
   expect_error(parse_with(both, {.gguf_types = {StoredType::tl2}}), Code::corrupt_file, "TL2 holds matrices");
   // Another tensor of the same id decides for all.
