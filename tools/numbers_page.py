@@ -28,6 +28,10 @@ HEADLINES = (
     ("`linear`, 55296 x 5120, one token, int8 in",
      {"rows": 55296, "cols": 5120, "m": 1, "dtype": "i8", "format": "i2"}),
     ("`linear`, 2560 x 6912, many tokens, int8 in", {"rows": 2560, "cols": 6912, "dtype": "i8", "format": "i2"}),
+    ("`linear`, a head of 128256 x 2560 in `s8`, one token",
+     {"rows": 128256, "cols": 2560, "m": 1, "dtype": "i8", "format": "s8", "granularity": "row"}),
+    ("`affine_quantize`, f32 to `s8`, groups of 128",
+     {"op": "affine_quantize", "dtype": "f32", "format": "s8", "granularity": "group:128"}),
 )  # fmt: skip
 
 
