@@ -191,14 +191,14 @@ class Pipeline {
     TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), tensor));
     TERN_ASSIGN(coded, CodedWeights::of(model_.checkpoint(), tensor));
     const bool blocks = plan.scale_name.empty();
-    const auto row = static_cast<std::size_t>(std::max<std::int64_t>(coded.k, 1));
-    const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(kCopyBytes / row, 1));
+    const std::int64_t n = coded.k > 0 ? coded.n : 0;
+    const std::int64_t rows = std::max<std::int64_t>(kCopyBytes / std::max<std::int64_t>(coded.k, 1), 1);
     std::vector<std::uint8_t> out;
     std::vector<float> scales;
     RunningChecksum after;
-    for (std::int64_t first = 0; first < coded.n; first += rows) {
-      const std::int64_t count = std::min(rows, coded.n - first);
-      out.resize(coded_bytes(*plan.codes, blocks, static_cast<std::size_t>(count) * row));
+    for (std::int64_t first = 0; first < n; first += rows) {
+      const std::int64_t count = std::min(rows, n - first);
+      out.resize(coded_bytes(*plan.codes, blocks, static_cast<std::size_t>(count * coded.k)));
       scales.resize(blocks ? 0 : static_cast<std::size_t>(count * coded.scales_per_row()));
       TERN_RETURN_IF_ERROR(blocks ? coded.write_blocks(first, count, out.data())
                                   : coded.read_rows(first, count, out.data(), scales.data()));

@@ -228,7 +228,8 @@ struct F32Loops {
     }
     if (full < n) {
       std::uint8_t step[kCodeStep / kPerByte];
-      code_step<kRule, kStore>(Padded<kCodeStep>(x + full, n - full).x, by, step);
+      const Padded<kCodeStep> rest(x + full, n - full);
+      code_step<kRule, kStore>(rest.x, by, step);
       const std::size_t bytes = (n - full + kPerByte - 1) / kPerByte;
       for (std::size_t i = 0; i < bytes; ++i) out[full / kPerByte + i] = step[i];
     }
