@@ -81,6 +81,8 @@ def gguf_files():
     yield "ok_tl1_and_scale", by_hand([], [tensor(b"w", [128, 2], 38, 0), tensor(b"w_scale", [1], 0, 64)], bytes(68))
     bitnet = key(b"general.architecture", 8, text(b"bitnet"))
     yield "ok_tl2_by_architecture", by_hand([bitnet], [tensor(b"w", [512, 2], 42, 0)], bytes(288))
+    two = [tensor(b"tl2", [256, 2], 42, 0), tensor(b"mxfp4", [32, 2], 39, 160)]  # 39 could be TL2 as well
+    yield "ok_two_types_of_one_id", by_hand([bitnet], two, bytes(160 + 34))
     yield "ok_empty_tensor", by_hand([], [tensor(b"e", [0, 3], 0, 0)], b"")
     yield "ambiguous_42", by_hand([], [tensor(b"w", [512, 2], 42, 0)], bytes(288))
     yield "escape_in_name", by_hand([], [tensor(b"\x1b[2J\0", [3], 99, 0)], b"abc")
