@@ -282,12 +282,15 @@ class Planner {
   // Floats, or codes as the other container has them, to codes of 8 or 4 bits with a scale for every 32 columns.
   Result<TensorPlan> plan_codes(TensorPlan out, const ModelTensor& tensor, Format codes) {
     const StoredTypeInfo& blocks = info(block_type(codes));
-    if (tensor.k() % kCodedGroup != 0)
+    const bool whole = tensor.k() % kCodedGroup == 0;
+    if (tensor.codes && !(whole && make_ranges(tensor.n(), tensor.k(), tensor.granularity).len % kCodedGroup == 0))
+      return error(Code::unsupported, kWhere,
+                   "'{}' has {} columns and scales by {}; {} is blocks of {} columns with a scale each: start from its "
+                   "floats, or leave it out with --drop",
+                   escaped(tensor.name), tensor.k(), name(tensor.granularity), blocks.name, kCodedGroup);
+    if (!whole)
       return error(Code::unsupported, kWhere, "'{}' has {} columns; {} is blocks of {}, so keep it f16 or bf16",
                    escaped(tensor.name), tensor.k(), blocks.name, kCodedGroup);
-    if (tensor.codes && make_ranges(tensor.n(), tensor.k(), tensor.granularity).len % kCodedGroup != 0)
-      return error(Code::unsupported, kWhere, "'{}' has scales by {}; {} has one for {} columns; start from its floats",
-                   escaped(tensor.name), name(tensor.granularity), blocks.name, kCodedGroup);
     out.action = Action::cast;
     out.codes = codes;
     out.granularity = Granularity::group(kCodedGroup);

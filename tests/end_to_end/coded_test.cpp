@@ -156,8 +156,9 @@ TEST_F(Coded, OtherScalesBecomeBlocksWhereTheyAre) {
   }
   EXPECT_NE(file("row", {0.5F, 0.1F}, 128).find("row 1 at column 0 is 0.1, and Q8_0 has f16 scales"),
             std::string::npos);
-  EXPECT_NE(file("group:16", {1, 1, 1, 1}, 32).find("scales by group:16; Q8_0 has one for 32"), std::string::npos);
-  EXPECT_NE(file("row", {1, 1}, 48).find("48 columns"), std::string::npos);
+  EXPECT_NE(file("group:16", {1, 1, 1, 1}, 32).find("32 columns and scales by group:16; Q8_0 is blocks of 32"),
+            std::string::npos);
+  EXPECT_NE(file("row", {1, 1}, 48).find("48 columns and scales by row"), std::string::npos);
 }
 
 TEST_F(Coded, WhatDoesNotFitIsRefused) {
