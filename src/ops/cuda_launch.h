@@ -11,15 +11,16 @@ namespace tern::cuda {
 // What a kernel found wrong with its data. Of several findings the smallest key wins: the earliest call, then the kind,
 // then the lowest index.
 enum Finding : std::uint64_t {
-  kNonFinite,      // element of x (row * k + column) that is NaN or infinite, under NonFinite::reject
-  kInvalidCode,    // element (row * k + column) whose code is not one of its scheme
-  kScaleTooLarge,  // range whose scale, of f64 input, is beyond f32
-  kInvalidScale,   // index of a scale, given by the caller, that is not finite and above 0
+  kNonFinite,         // element of x (row * k + column) that is NaN or infinite, under NonFinite::reject
+  kInvalidCode,       // element (row * k + column) whose code is not one of its scheme
+  kScaleTooLarge,     // range whose scale, of f64 input, is beyond f32
+  kInvalidScale,      // index of a scale, given by the caller, that is not finite and above 0 (or whose 1/s is not)
+  kInvalidZeroPoint,  // index of a zero point that is not a code
 };
 
-//     63        46 45    44 43                0
+//     63        47 46    44 43                0
 //    [    call    ][ kind  ][      index       ]     all ones: nothing was found
-inline constexpr int kIndexBits = 44, kKindBits = 2, kCallBits = 64 - kIndexBits - kKindBits;
+inline constexpr int kIndexBits = 44, kKindBits = 3, kCallBits = 64 - kIndexBits - kKindBits;
 inline constexpr std::uint64_t kNoFinding = ~std::uint64_t{0};
 
 struct Launch {

@@ -100,5 +100,19 @@ inline bool quads_aligned(const void* x, std::int64_t stride) {
          stride * sizeof(typename E::Raw) % alignof(Quad<E>) == 0;
 }
 
+// Quotients of numbers below 2^31 by one that is not above it, without dividing. With 2^shift >= divisor and factor =
+// ceil(2^(31 + shift) / divisor) the product n * factor / 2^(31 + shift) is less than 1 / divisor above n / divisor.
+struct Divisor {
+  std::uint32_t factor = 0;
+  int shift = 0;
+  Divisor() = default;
+  explicit Divisor(std::int64_t divisor) {
+    while ((std::int64_t{1} << shift) < divisor) ++shift;
+    factor = static_cast<std::uint32_t>(((std::int64_t{1} << (31 + shift)) + divisor - 1) / divisor);
+  }
+  __device__ std::uint32_t quotient(std::uint32_t n) const { return __umulhi(n << 1, factor) >> shift; }
+};
+constexpr std::int64_t kDivisible = std::int64_t{1} << 31;  // numbers below it
+
 }  // namespace
 }  // namespace tern::cuda

@@ -196,6 +196,8 @@ Error Gpu::describe(Lane& of, std::uint64_t key) {
       return error_at(index, Code::invalid_scale, call.op,
                       "the scale of range {} is above the largest f32; scales are stored in f32, so make x smaller",
                       index);
+    case cuda::kInvalidZeroPoint:
+      return error_at(index, Code::invalid_argument, call.op, "zero point {} is not one of the codes", index);
     case cuda::kInvalidScale: break;
   }
   return error_at(index, Code::invalid_scale, call.op, "scale {} must be finite and above 0", index);

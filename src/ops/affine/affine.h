@@ -95,12 +95,12 @@ struct Lines {
   std::int64_t code_bytes = 0;  // from one line of codes to the next
 
   // The first scale of a line.
-  [[nodiscard]] std::int64_t scale_of(std::int64_t line) const {
+  [[nodiscard]] constexpr std::int64_t scale_of(std::int64_t line) const {
     const std::int64_t a = line / below % axis;
     return line / below / axis * outer_step + a / per_scale * axis_step + line % below * below_step;
   }
   // Where a line begins in a strided tensor, in elements.
-  [[nodiscard]] std::int64_t offset_of(std::int64_t line, std::size_t tensor = 0) const {
+  [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t line, std::size_t tensor = 0) const {
     const Strides& of = tensors[tensor];
     std::int64_t offset = 0;
     for (int i = leading - 1; i > 0; --i) {

@@ -43,6 +43,8 @@ namespace affine_dequantize {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<AffineDequantize, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<AffineDequantize>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<AffineDequantize, reference_workspace, reference_run>(table);
 }

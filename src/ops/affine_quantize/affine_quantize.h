@@ -52,6 +52,8 @@ namespace affine_quantize {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<AffineQuantize, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<AffineQuantize>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<AffineQuantize, reference_workspace, reference_run>(table);
 }

@@ -22,21 +22,8 @@ constexpr int kRangesEach = 3;
 template <class E>
 constexpr int kVector = 16 / sizeof(typename E::Raw);
 
-// Quotients of numbers below 2^31 by one that is not above it, without dividing. With 2^shift >= divisor and factor =
-// ceil(2^(31 + shift) / divisor) the product n * factor / 2^(31 + shift) is less than 1 / divisor above n / divisor.
-struct Divisor {
-  std::uint32_t factor = 0;
-  int shift = 0;
-  Divisor() = default;
-  explicit Divisor(std::int64_t divisor) {
-    while ((std::int64_t{1} << shift) < divisor) ++shift;
-    factor = static_cast<std::uint32_t>(((std::int64_t{1} << (31 + shift)) + divisor - 1) / divisor);
-  }
-  __device__ std::uint32_t quotient(std::uint32_t n) const { return __umulhi(n << 1, factor) >> shift; }
-};
-constexpr std::int64_t kDivisible = std::int64_t{1} << 31;  // numbers below it
 // Ranges count as not longer than this where only the columns of one tile are looked at: see Place.
-constexpr std::int64_t kLongRange = kDivisible / 2;
+constexpr std::int64_t kLongRange = cuda::kDivisible / 2;
 
 // What the kernel gets. Rows of dense tensors may have become one.
 struct Job {
@@ -47,7 +34,7 @@ struct Job {
   std::int64_t y_stride;
   std::int64_t rows, k;
   std::int64_t range_len, ranges_per_row;  // per row 0: one range
-  Divisor by_range;                        // by range_len, not above kLongRange
+  cuda::Divisor by_range;                  // by range_len, not above kLongRange
   bool one_range;                          // in a row
   bool tiles_side_by_side;                 // groups of a block take tiles of one row, else rows
   Format format;
@@ -290,7 +277,7 @@ struct Place {
   __device__ Place(const Job& job, std::int64_t column) {
     if (job.one_range)
       first_range = 0;
-    else if (job.k < kDivisible && job.range_len <= kLongRange)
+    else if (job.k < cuda::kDivisible && job.range_len <= kLongRange)
       first_range = job.by_range.quotient(static_cast<std::uint32_t>(column));
     else
       first_range = column / job.range_len;
@@ -440,7 +427,7 @@ int launch_as(Job job, cudaStream_t stream) {
   fold_rows<E>(job);
   job.row_bytes = ceil_div(job.k, codes_per_byte(job.format));
   job.one_range = job.ranges_per_row <= 1;
-  job.by_range = Divisor(job.range_len < kLongRange ? job.range_len : kLongRange);
+  job.by_range = cuda::Divisor(job.range_len < kLongRange ? job.range_len : kLongRange);
   if (job.format == Format::i8) return launch_format<E, Bytes>(job, stream);
   if (job.format == Format::b3) return launch_format<E, Base3>(job, stream);
   return launch_format<E, TwoBits>(job, stream);
