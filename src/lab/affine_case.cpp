@@ -58,8 +58,10 @@ Result<AffineCopies> AffineCopies::make(const BenchRequest& request, const Conte
     for (std::size_t tensor = 0; tensor < parts.floats; ++tensor)
       TERN_RETURN_IF_ERROR(fill_random_weights(context, static_cast<std::uint64_t>(copy), dtype,
                                                made.rotation_.part(kFloats + tensor, copy), elems));
+    TERN_RETURN_IF_ERROR(context.copy(made.scales(copy), {scales.data(), DType::f32, {scale_count}}, context.stream()));
+    TERN_RETURN_IF_ERROR(context.stream().synchronize());
+    if (context.device().id.kind != DeviceKind::cpu) continue;
     std::memset(made.rotation_.part(kCodes, copy), 0, code_bytes);
-    std::memcpy(made.rotation_.part(kScales, copy), scales.data(), scale_bytes);
     std::memset(made.rotation_.part(kZeroPoints, copy), 0, scale_bytes);
   }
   return made;

@@ -10,6 +10,8 @@
 
 #include "format/format.h"
 #include "ops/activation_quantize/activation_quantize.h"
+#include "ops/affine_dequantize/affine_dequantize.h"
+#include "ops/affine_quantize/affine_quantize.h"
 #include "ops/kernel.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
@@ -138,6 +140,82 @@ Status staged(const activation_quantize::Params& p, Run run) {
   return status;
 }
 
+// What a strided view reaches, and the view of its copy.
+class ViewOnGpu {
+ public:
+  explicit ViewOnGpu(const ConstTensorView& view)
+      : view_(view),
+        span_(bytes_of(view)),
+        copy_(reinterpret_cast<const void*>(span_.begin), static_cast<std::int64_t>(span_.end - span_.begin),
+              size_of(view.dtype)) {
+    view_.data = copy_.as<std::byte>() + (reinterpret_cast<std::uintptr_t>(view.data) - span_.begin);
+  }
+  [[nodiscard]] const ConstTensorView& view() const { return view_; }
+  void expect_unchanged() { copy_.expect_unchanged(); }
+  void bring() { copy_.bring(reinterpret_cast<void*>(span_.begin)); }
+
+ private:
+  ConstTensorView view_;
+  ByteSpan span_;
+  OnGpu copy_;
+};
+
+class QparamsOnGpu {
+ public:
+  explicit QparamsOnGpu(const affine::Qparams& q)
+      : there_(q),
+        scales_(q.scales, q.count * static_cast<std::int64_t>(size_of(q.scale_dtype)), size_of(q.scale_dtype)),
+        zero_points_(q.zero_points, q.zero_points == nullptr ? 0 : q.count * 4, 4) {
+    there_.scales = scales_.as<void>();
+    if (q.zero_points != nullptr) there_.zero_points = zero_points_.as<std::int32_t>();
+  }
+  [[nodiscard]] const affine::Qparams& there() const { return there_; }
+  void expect_unchanged() {
+    scales_.expect_unchanged();
+    zero_points_.expect_unchanged();
+  }
+
+ private:
+  affine::Qparams there_;
+  OnGpu scales_, zero_points_;
+};
+
+inline std::int64_t code_reach(const Shape& shape, Format format, std::int64_t stride) {
+  return reach(affine::rows_of(shape), row_bytes(format, affine::last_of(shape)), stride);
+}
+
+template <class Run>
+Status staged(const affine_quantize::Params& p, Run run) {
+  ViewOnGpu x(p.x);
+  QparamsOnGpu qparams(p.qparams);
+  OnGpu codes(p.codes, code_reach(p.problem.shape, p.problem.format, p.code_row_bytes));
+  affine_quantize::Params there = p;
+  there.x = x.view();
+  there.qparams = qparams.there();
+  there.codes = codes.as<std::uint8_t>();
+  Status status = run(there);
+  x.expect_unchanged();
+  qparams.expect_unchanged();
+  codes.bring(p.codes);
+  return status;
+}
+
+template <class Run>
+Status staged(const affine_dequantize::Params& p, Run run) {
+  OnGpu codes(p.codes, code_reach(p.problem.shape, p.problem.format, p.code_row_bytes));
+  QparamsOnGpu qparams(p.qparams);
+  ViewOnGpu y(p.y);
+  affine_dequantize::Params there = p;
+  there.codes = codes.as<std::uint8_t>();
+  there.qparams = qparams.there();
+  there.y.data = const_cast<void*>(y.view().data);
+  Status status = run(there);
+  codes.expect_unchanged();
+  qparams.expect_unchanged();
+  y.bring();
+  return status;
+}
+
 // Weights as a GPU reads them, made trit by trit from those of a CPU.
 class WeightsOnGpu {
  public:
@@ -222,6 +300,14 @@ inline Linear::Problem problem_of(const linear::Params& p) {
   return problem;
 }
 
+template <class Problem>
+std::int64_t k_of(const Problem& problem) {
+  if constexpr (requires { problem.k; })
+    return problem.k;
+  else
+    return affine::last_of(problem.shape);
+}
+
 // An entry that does all this around the entry of a CUDA kernel.
 template <class Op>
 KernelEntry through_gpu(const Kernel& kernel) {
@@ -237,7 +323,7 @@ KernelEntry through_gpu(const Kernel& kernel) {
               const std::vector<std::uint8_t> poison(bytes + 256, 0xEE);  // from an aligned address on
               const auto skip = (256 - reinterpret_cast<std::uintptr_t>(poison.data()) % 256) % 256;
               OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
-              auto run = device.start(0, of.info.op, problem.k);
+              auto run = device.start(0, of.info.op, k_of(problem));
               if (!run.ok()) return std::move(run).error();
               run->launch.tuning = asked_tuning;
               Status launched = of.entry.run(
@@ -252,6 +338,8 @@ inline KernelEntry through_gpu(const Kernel& kernel) {
   if (kernel.info.op == "ternary_quantize") return through_gpu<TernaryQuantize>(kernel);
   if (kernel.info.op == "ternary_dequantize") return through_gpu<TernaryDequantize>(kernel);
   if (kernel.info.op == "linear") return through_gpu<Linear>(kernel);
+  if (kernel.info.op == "affine_quantize") return through_gpu<AffineQuantize>(kernel);
+  if (kernel.info.op == "affine_dequantize") return through_gpu<AffineDequantize>(kernel);
   return through_gpu<ActivationQuantize>(kernel);
 }
 
