@@ -405,9 +405,10 @@ TEST(AffineQuantize, AGpuHasItsOwnKernel) {
   const Machine gpu{.device = {DeviceKind::cuda, 0}, .capabilities = Capabilities::of(Capability::sm_75)};
   const auto selection = select_kernel(kernel_list(), *facts, gpu, Options{}, {});
   ASSERT_TRUE(selection.ok());
-  for (const Kernel& kernel : kernel_list())
-    if (kernel.info.name == "affine_quantize.s8.cuda_sm75")
-      EXPECT_EQ(selection->kernel, kernel.entry.table == nullptr ? nullptr : &kernel);
+  for (const Kernel& kernel : kernel_list()) {
+    if (kernel.info.name != "affine_quantize.s8.cuda_sm75") continue;
+    EXPECT_EQ(selection->kernel, kernel.entry.table == nullptr ? nullptr : &kernel);
+  }
   int said = 0;
   for (const Rejection& r : selection->explanation.rejections)
     said += r.reason == "needs a CPU, this is a CUDA device" ? 1 : 0;
