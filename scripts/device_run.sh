@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
-# gpu_linear_sanitizer sanitizer]: the parts of the bundle beside it, all when none is named. Each takes minutes and
+# gpu_linear_sanitizer gpu_affine sanitizer]: the parts of the bundle beside it, all when none is named. Each takes minutes and
 # leaves a file in OUT. A GPU's tests are among the tests.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -13,7 +13,7 @@ shift
 mkdir -p "$out"
 parts=("$@")
 all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
-  gpu_linear_sanitizer sanitizer)
+  gpu_linear_sanitizer gpu_affine sanitizer)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 [ -d tests ] || python3 -m tarfile -e tests.tar.xz .
 cores=$(nproc)
@@ -205,6 +205,19 @@ for part in "${parts[@]}"; do
           'linear:*SeveralMatrices*/i2:*FewerTokens*/i2:*ResidualMayBe*/i2:*NoColumns*/i2' \
           'linear:*RefusesNonFinite*/i2' 'api:LinearOnGpu.W2a8Gemv:*CodesThatAreNoTrits*:*NonFiniteTokens*'
       done
+      ;;
+    gpu_affine)  # every kernel against the reference, then 2^28 elements, PyTorch beside
+      for op in affine_quantize affine_dequantize; do tests gpu_affine_tests $op '*'; done
+      sanitizer gpu_affine_tests memcheck 'affine_quantize:*Granularity' 'affine_dequantize:*Granularity'
+      for dtype in f32 bf16; do
+        for format in s8 s4; do
+          for granularity in group:128 row; do
+            bench gpu_affine affine_quantize --device cuda:0 --dtype $dtype --format $format --granularity $granularity
+          done
+          bench gpu_affine affine_dequantize --device cuda:0 --dtype $dtype --format $format --granularity group:128
+        done
+      done
+      if python3 -c 'import torch' 2>/dev/null; then python3 torch_affine.py | tee "$out/torch_affine.json"; fi
       ;;
     sanitizer)
       for tool in memcheck racecheck initcheck synccheck; do
