@@ -13,7 +13,7 @@ namespace tern::cuda {
 enum Finding : std::uint64_t {
   kNonFinite,         // element of x (row * k + column) that is NaN or infinite, under NonFinite::reject
   kInvalidCode,       // element (row * k + column) whose code is not one of its scheme
-  kScaleTooLarge,     // range whose scale, of f64 input, is beyond f32
+  kScaleTooLarge,     // range whose scale the type it is stored in cannot hold
   kInvalidScale,      // index of a scale, given by the caller, that is not finite and above 0 (or whose 1/s is not)
   kInvalidZeroPoint,  // index of a zero point that is not a code
 };

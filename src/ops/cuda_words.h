@@ -37,6 +37,16 @@ struct Bf16 {
     const unsigned bits = __float_as_uint(v);
     return static_cast<Raw>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
   }
+  // Two, the first in the low half.
+  static __device__ unsigned round_pair(float a, float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    unsigned both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+    return both;
+#else
+    return round(a) | static_cast<unsigned>(round(b)) << 16;
+#endif
+  }
   static __device__ float largest() { return widen(0x7F7F); }
 };
 struct F16 {
@@ -52,6 +62,7 @@ struct F16 {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(v));
     return half;
   }
+  static __device__ unsigned round_pair(float a, float b) { return round(a) | static_cast<unsigned>(round(b)) << 16; }
   static __device__ float largest() { return 65504.0F; }
 };
 
@@ -98,6 +109,13 @@ template <class E>
 inline bool quads_aligned(const void* x, std::int64_t stride) {
   return reinterpret_cast<std::uintptr_t>(x) % alignof(Quad<E>) == 0 &&
          stride * sizeof(typename E::Raw) % alignof(Quad<E>) == 0;
+}
+
+// a / b and the rest, of numbers that are not negative; most tensors fit in 32 bits, whose division is far cheaper.
+__device__ inline std::int64_t divide(std::int64_t a, std::int64_t b, std::int64_t& rest) {
+  const std::int64_t quotient = (a | b) >> 32 == 0 ? static_cast<unsigned>(a) / static_cast<unsigned>(b) : a / b;
+  rest = a - quotient * b;
+  return quotient;
 }
 
 // Quotients of numbers below 2^31 by one that is not above it, without dividing. With 2^shift >= divisor and factor =

@@ -194,8 +194,7 @@ Error Gpu::describe(Lane& of, std::uint64_t key) {
       return error_at(index, Code::invalid_quantized_value, call.op, "codes{} is not a code of its scheme", element);
     case cuda::kScaleTooLarge:
       return error_at(index, Code::invalid_scale, call.op,
-                      "the scale of range {} is above the largest f32; scales are stored in f32, so make x smaller",
-                      index);
+                      "the scale of range {} is beyond the largest of its type; make x smaller", index);
     case cuda::kInvalidZeroPoint:
       return error_at(index, Code::invalid_argument, call.op, "zero point {} is not one of the codes", index);
     case cuda::kInvalidScale: break;

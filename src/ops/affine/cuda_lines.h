@@ -1,103 +1,165 @@
-// How the CUDA kernels of the affine ops walk their lines: a block takes a tile of one line, a thread some vectors of
-// it, and each vector finds its scale and zero point. For .cu files only.
+// How the CUDA kernels of the affine ops walk their lines: some threads take a tile of one line, each of them some
+// vectors of it, and each vector finds its scale and zero point. For .cu files only.
 //
 //    line   [ tile 0 .............................. ][ tile 1 ....
-//            v0 v1 v2 ... v255   v256 ...                a vector: 16 bytes of floats, four elements at least,
-//            |  |         |      |                       so that its codes are whole bytes in every format
-//     thread 0  1        255     0 ...
+//            v0 v1 v2 ... v255   v256 ...                a vector: 16 bytes of floats
+//            |  |         |      |
+//     thread 0  1        255     0 ...                   a line that is short has fewer threads, a power of two
 #pragma once
 
 #include "base/checked.h"
 #include "ops/affine/affine.h"
-#include "ops/cuda_words.h"
+#include "ops/affine/cuda_rounding.h"
+#include "ops/affine/cuda_vectors.h"
 
 namespace tern::affine {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kVectors = 4;  // of a thread, all read before the first is used
-template <class E>
-constexpr int kElems = sizeof(typename E::Raw) == 2 ? 8 : 4;  // of a vector
-template <class E>
-constexpr int kTile = kThreads* kVectors* kElems<E>;
+constexpr int kThreads = 256;  // of a block
+constexpr int kVectors = 4;    // of a thread, all read before the first is used
 constexpr std::int64_t kLargestTile = std::int64_t{kThreads} * kVectors * 8;
+
+// Threads that walk a line of k elements together, a power of two.
+template <class E>
+int threads_of_line(std::int64_t k, int most) {
+  int threads = 1;
+  while (threads < most && std::int64_t{threads} * kVectors * kElems<E> < k) threads *= 2;
+  return threads;
+}
 
 // Lines, and scales and zero points beside them, as a kernel gets them.
 struct Walk {
   Lines lines;
-  std::int64_t tiles = 0;       // of a line
-  cuda::Divisor by_group = {};  // where a group is not longer than the largest tile
-  bool whole = false;           // vectors of floats can be read and written as 16 bytes
-  bool whole_codes = false;
-  bool one_each = false;  // every vector lies in one range
-  int bits = 8;           // of a code
-  int sign = 0;           // the highest bit of a code that has a sign, else 0
+  int width = kThreads;             // threads of a tile
+  std::int64_t tiles = 0;           // of a line
+  std::int64_t all = 0;             // tiles of all lines
+  cuda::Divisor by_tiles = {};      // there are fewer than 2^31 tiles where a line has more than one: 2^43 elements
+  cuda::Divisor by_group = {};      // where a group is not longer than the largest tile
+  std::int64_t groups_of_tile = 0;  // where each tile begins with a group, else 0
+  bool plain_scales = false;        // a line's first scale is at line * axis_step
+  bool one_each = false;            // every vector lies in one range
+  Access access[Lines::kMaxTensors];
+  CodeAccess codes;
 
   const void* scales = nullptr;
   bool scales_f32 = true;  // else of the floats' type
   const std::int32_t* zero_points = nullptr;
-  int q_min = 0, q_max = 0;  // what a zero point may be
+  CodeRange q = {};  // what a zero point may be, and what is clamped to
+  int beyond = 0;    // codes outside of q that are still told apart
+  bool reciprocal = false, saturate = false;
   cuda::Report report = {};
+
+  [[nodiscard]] unsigned blocks() const { return static_cast<unsigned>(ceil_div(all, kThreads / width)); }
 };
 
+inline bool on_boundary(const void* p, std::int64_t bytes) { return reinterpret_cast<std::intptr_t>(p) % bytes == 0; }
+
+// How a tensor's vectors are read along the lines; `step_elems` lie between the places where vectors may begin.
 template <class E>
-Walk make_walk(const Words& words, const Qparams& qparams, CodeRange q, const void* floats, const Shape& strides,
-               const std::uint8_t* codes, std::int64_t code_row_bytes, const cuda::Launch& launch) {
-  Walk walk{.lines = make_lines(words, strides, code_row_bytes)};
-  const Lines& lines = walk.lines;
-  walk.tiles = ceil_div(lines.k, std::int64_t{kTile<E>});
+Access access_of(const Lines& lines, std::size_t tensor, const void* data, std::int64_t step_elems = kElems<E>) {
+  constexpr std::int64_t kSize = sizeof(typename E::Raw);
+  const Lines::Strides& of = lines.tensors[tensor];
+  bool whole = of.last == 1 && on_boundary(data, 16) && step_elems * kSize % 16 == 0;
+  for (int i = 0; i < lines.leading; ++i) whole = whole && of.leading[static_cast<std::size_t>(i)] * kSize % 16 == 0;
+  return {of.last, whole};
+}
+template <class E>
+CodeAccess code_access_of(const Lines& lines, Format format, const void* codes, std::int64_t step_elems = kElems<E>) {
+  const int bits = 8 / codes_per_byte(format);
+  const std::int64_t bytes = kElems<E> * bits / 8;
+  return {bits, on_boundary(codes, bytes) && (lines.count == 1 || lines.code_bytes % bytes == 0) &&
+                    step_elems % kElems<E> == 0};
+}
+
+// `tensors` has the data of each that the lines have strides for.
+template <class E>
+Walk make_walk(const Lines& lines, std::initializer_list<const void*> tensors, Format format, const void* codes,
+               const cuda::Launch& launch) {
+  Walk walk;
+  walk.lines = lines;
+  walk.width = threads_of_line<E>(lines.k, kThreads);
+  const std::int64_t tile = std::int64_t{walk.width} * kVectors * kElems<E>;
+  walk.tiles = ceil_div(lines.k, tile);
+  walk.all = lines.count * walk.tiles;
+  walk.by_tiles = cuda::Divisor(walk.tiles);
   if (lines.run == Lines::Run::groups && lines.group <= kLargestTile) walk.by_group = cuda::Divisor(lines.group);
-  const auto on_boundary = [](std::int64_t bytes) { return bytes % 16 == 0; };
-  walk.whole = lines.tensors[0].last == 1 && on_boundary(reinterpret_cast<std::intptr_t>(floats));
-  for (int i = 0; i < lines.leading; ++i)
-    walk.whole = walk.whole && on_boundary(lines.tensors[0].leading[static_cast<std::size_t>(i)] *
-                                           static_cast<std::int64_t>(sizeof(typename E::Raw)));
-  walk.bits = 8 / codes_per_byte(words.format);
-  const std::int64_t vector_bytes = kElems<E> * walk.bits / 8;
-  walk.whole_codes = reinterpret_cast<std::intptr_t>(codes) % vector_bytes == 0 &&
-                     (lines.count == 1 || lines.code_bytes % vector_bytes == 0);
+  if (lines.run == Lines::Run::groups && tile % lines.group == 0) walk.groups_of_tile = tile / lines.group;
+  walk.plain_scales = lines.below == 1 && lines.per_scale == 1 && (lines.axis == lines.count || lines.axis_step == 0);
   walk.one_each = lines.run == Lines::Run::one || (lines.run == Lines::Run::groups && lines.group % kElems<E> == 0);
-  walk.sign = code_range(words.format).min < 0 ? 1 << (walk.bits - 1) : 0;
-  walk.scales = qparams.scales;
-  walk.scales_f32 = qparams.scale_dtype == DType::f32;
-  walk.zero_points = qparams.zero_points;
-  walk.q_min = q.min;
-  walk.q_max = q.max;
+  std::size_t at = 0;
+  for (const void* data : tensors) walk.access[at] = access_of<E>(lines, at, data), ++at;
+  walk.codes = code_access_of<E>(lines, format, codes);
   walk.report = cuda::report_of(launch);
   return walk;
 }
+inline void give_qparams(Walk& walk, const Qparams& qparams, CodeRange q) {
+  walk.scales = qparams.scales;
+  walk.scales_f32 = qparams.scale_dtype == DType::f32;
+  walk.zero_points = qparams.zero_points;
+  walk.q = q;
+}
 
-// Where a block is. Columns count from the tile's first.
+// Lines::scale_of, cheaper.
+__device__ inline std::int64_t first_scale_of(const Walk& walk, std::int64_t line) {
+  const Lines& lines = walk.lines;
+  if (walk.plain_scales) return line * lines.axis_step;
+  std::int64_t b = 0, a = 0;
+  const std::int64_t outer = cuda::divide(cuda::divide(line, lines.below, b), lines.axis, a);
+  return outer * lines.outer_step + a / lines.per_scale * lines.axis_step + b * lines.below_step;
+}
+
+// Where a thread is. Columns count from the tile's first.
+template <class E>
 struct Tile {
-  std::int64_t line, first_column, rest;  // columns from the tile's first to the end of the line
-  std::int64_t first_scale, into_group;
+  std::int64_t line, first_column, rest;  // rest: columns from the tile's first to the end of the line
+  std::int64_t first_scale = 0, into_group = 0;
+  int width, thread;
 
-  __device__ explicit Tile(const Walk& walk, std::int64_t tile_elems) {
-    line = blockIdx.x / walk.tiles;
-    first_column = (blockIdx.x - line * walk.tiles) * tile_elems;
-    rest = walk.lines.k - first_column;
-    first_scale = walk.lines.scale_of(line);
-    into_group = 0;
-    if (walk.lines.run == Lines::Run::each) first_scale += first_column;
-    if (walk.lines.run == Lines::Run::groups) {
-      const std::int64_t group = first_column / walk.lines.group;
-      first_scale += group;
-      into_group = first_column - group * walk.lines.group;
+  __device__ explicit Tile(const Walk& walk) : width(walk.width) {
+    thread = static_cast<int>(threadIdx.x) & (width - 1);
+    const int per_block = kThreads / width;
+    std::int64_t tile = static_cast<std::int64_t>(blockIdx.x) * per_block + static_cast<int>(threadIdx.x) / width;
+    line = tile;
+    if (walk.tiles > 1) {
+      line = walk.by_tiles.quotient(static_cast<std::uint32_t>(tile));
+      tile -= line * walk.tiles;
+    } else {
+      tile = 0;
     }
+    first_column = tile * (width * kVectors * kElems<E>);
+    rest = line < walk.lines.count ? walk.lines.k - first_column : 0;
+    if (walk.scales == nullptr) return;
+    first_scale = first_scale_of(walk, line);
+    if (walk.lines.run == Lines::Run::each) first_scale += first_column;
+    if (walk.lines.run != Lines::Run::groups || tile == 0) return;
+    if (walk.groups_of_tile > 0)
+      first_scale += tile * walk.groups_of_tile;
+    else
+      first_scale += cuda::divide(first_column, walk.lines.group, into_group);
   }
-  // Of elements of a vector at this column.
-  __device__ int count(int column, int most) const {
+  // Of the thread's vector i.
+  [[nodiscard]] __device__ int column(int i) const { return (i * width + thread) * kElems<E>; }
+  [[nodiscard]] __device__ int count(int column) const {
     const std::int64_t left = rest - column;
-    return left >= most ? most : left > 0 ? static_cast<int>(left) : 0;
+    return left >= kElems<E> ? kElems<E> : left > 0 ? static_cast<int>(left) : 0;
   }
-  __device__ std::int64_t scale_of(const Walk& walk, int column) const {
+  [[nodiscard]] __device__ std::int64_t scale_of(const Walk& walk, int column) const {
     if (walk.lines.run == Lines::Run::one) return first_scale;
     if (walk.lines.run == Lines::Run::each) return first_scale + column;
     const std::int64_t at = into_group + column;
     if (walk.lines.group > kLargestTile) return first_scale + (at >= walk.lines.group ? 1 : 0);  // one ends at most
     return first_scale + walk.by_group.quotient(static_cast<std::uint32_t>(at));
   }
+  // The row-major index of a column's element.
+  [[nodiscard]] __device__ std::int64_t index(const Walk& walk, int column) const {
+    return line * walk.lines.k + first_column + column;
+  }
 };
+template <class E, class T>
+__device__ T* line_of(const Walk& walk, const Tile<E>& tile, T* data, std::size_t tensor) {
+  using Raw = std::conditional_t<std::is_const_v<T>, const typename E::Raw, typename E::Raw>;
+  return static_cast<Raw*>(data) + walk.lines.offset_of(tile.line, tensor);
+}
 
 // A scale and a zero point, looked at: those a GPU has, nobody could check before.
 template <class E, class Math>
@@ -111,97 +173,42 @@ struct Qparam {
     if (!(scale > 0) || !cuda::finite(scale)) walk.report(cuda::kInvalidScale, index);
     if (walk.zero_points == nullptr) return;
     zero = walk.zero_points[index];
-    if (zero < walk.q_min || zero > walk.q_max) walk.report(cuda::kInvalidZeroPoint, index);
+    if (zero < walk.q.min || zero > walk.q.max) walk.report(cuda::kInvalidZeroPoint, index);
   }
 };
 
-// Floats of a vector. What lies behind the line is 0.
-template <class E>
-__device__ void read_floats(const Walk& walk, const typename E::Raw* line, std::int64_t column, int n,
-                            typename E::Raw (&raw)[kElems<E>]) {
-  if (walk.whole && n == kElems<E>) {
-    constexpr int kPieces = sizeof(raw) / 16;
+// The rounding of elements that share a scale, and what their results need.
+template <class E, class Math>
+struct By {
+  Qparam<E, Math> given;
+  Rounding<Math> rounding;
+  __device__ By(const Walk& walk, std::int64_t index)
+      : given(walk, index),
+        rounding(given.scale, walk.reciprocal, walk.q.min - given.zero - walk.beyond,
+                 walk.q.max - given.zero + walk.beyond) {
+    if (!rounding.usable()) walk.report(cuda::kInvalidScale, index);
+  }
+};
+
+// f(j, sum, by) for each of a vector's n elements: `sum` is its integer added to kWhole.
+template <class E, class Math, class F>
+__device__ void round_each(const Walk& walk, const Tile<E>& tile, int column, int n, const Vector<E>& v, F f) {
+  if (walk.one_each) {
+    const By<E, Math> by(walk, tile.scale_of(walk, column));
+    Math x[kElems<E>], w[kElems<E>];
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i)
-      reinterpret_cast<uint4*>(raw)[i] = __ldcs(reinterpret_cast<const uint4*>(line + column) + i);
+    for (int j = 0; j < kElems<E>; ++j) x[j] = static_cast<Math>(v.value(j));
+    by.rounding.sums(x, w);
+#pragma unroll
+    for (int j = 0; j < kElems<E>; ++j) f(j, w[j], by);
     return;
   }
 #pragma unroll
-  for (int j = 0; j < kElems<E>; ++j) raw[j] = j < n ? line[(column + j) * walk.lines.tensors[0].last] : 0;
-}
-template <class E>
-__device__ void write_floats(const Walk& walk, typename E::Raw* line, std::int64_t column, int n,
-                             const typename E::Raw (&raw)[kElems<E>]) {
-  if (walk.whole && n == kElems<E>) {
-    constexpr int kPieces = sizeof(raw) / 16;
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i)
-      __stcs(reinterpret_cast<uint4*>(line + column) + i, reinterpret_cast<const uint4*>(raw)[i]);
-    return;
+  for (int j = 0; j < kElems<E>; ++j) {
+    if (j >= n) continue;
+    const By<E, Math> by(walk, tile.scale_of(walk, column + j));
+    f(j, by.rounding.sum(static_cast<Math>(v.value(j))), by);
   }
-#pragma unroll
-  for (int j = 0; j < kElems<E>; ++j)
-    if (j < n) line[(column + j) * walk.lines.tensors[0].last] = raw[j];
-}
-
-// Four codes, a byte each, become those of a format, the first in the low bits; and back.
-__device__ unsigned narrowed(unsigned bytes, int bits) {
-  if (bits == 8) return bytes;
-  if (bits == 4) {
-    bytes &= 0x0F0F0F0FU;
-    bytes = (bytes | bytes >> 4) & 0x00FF00FFU;
-    return (bytes | bytes >> 8) & 0xFFFFU;
-  }
-  bytes &= 0x03030303U;
-  bytes = (bytes | bytes >> 6) & 0x000F000FU;
-  return (bytes | bytes >> 12) & 0xFFU;
-}
-__device__ unsigned widened(unsigned codes, int bits) {
-  if (bits == 8) return codes;
-  if (bits == 4) {
-    codes = (codes | codes << 8) & 0x00FF00FFU;
-    return (codes | codes << 4) & 0x0F0F0F0FU;
-  }
-  codes = (codes | codes << 12) & 0x000F000FU;
-  return (codes | codes << 6) & 0x03030303U;
-}
-
-// The codes of a vector: one or two words of four bytes each.
-template <int kWords>
-__device__ void write_codes(const Walk& walk, std::uint8_t* to, int n, const unsigned (&words)[kWords]) {
-  const int bits = walk.bits;
-  std::uint64_t all = narrowed(words[0], bits);
-  if constexpr (kWords == 2) all |= static_cast<std::uint64_t>(narrowed(words[1], bits)) << (4 * bits);
-  if (walk.whole_codes && n == 4 * kWords) {
-    const auto low = static_cast<unsigned>(all);
-    switch (kWords * bits / 2) {  // bytes
-      case 1: *to = static_cast<std::uint8_t>(low); return;
-      case 2: *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(low); return;
-      case 4: *reinterpret_cast<unsigned*>(to) = low; return;
-      default: *reinterpret_cast<uint2*>(to) = make_uint2(low, static_cast<unsigned>(all >> 32)); return;
-    }
-  }
-  for (int i = 0; i < (n * bits + 7) / 8; ++i) to[i] = static_cast<std::uint8_t>(all >> (8 * i));
-}
-template <int kWords>
-__device__ void read_codes(const Walk& walk, const std::uint8_t* from, int n, unsigned (&words)[kWords]) {
-  const int bits = walk.bits;
-  std::uint64_t all = 0;
-  if (walk.whole_codes && n == 4 * kWords) {
-    switch (kWords * bits / 2) {
-      case 1: all = *from; break;
-      case 2: all = *reinterpret_cast<const std::uint16_t*>(from); break;
-      case 4: all = *reinterpret_cast<const unsigned*>(from); break;
-      default: {
-        const uint2 two = *reinterpret_cast<const uint2*>(from);
-        all = two.x | static_cast<std::uint64_t>(two.y) << 32;
-      }
-    }
-  } else {
-    for (int i = 0; i < (n * bits + 7) / 8; ++i) all |= static_cast<std::uint64_t>(from[i]) << (8 * i);
-  }
-  words[0] = widened(static_cast<unsigned>(all), bits);
-  if constexpr (kWords == 2) words[1] = widened(static_cast<unsigned>(all >> (4 * bits)), bits);
 }
 
 }  // namespace

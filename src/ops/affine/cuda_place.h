@@ -1,6 +1,8 @@
 // Where an element of an affine problem lies and which scale it has, by its indices, for the plain CUDA kernels: the
-// definition of range_of() said again. For .cu files only.
+// definition of range_of() said again, and back. For .cu files only.
 #pragma once
+
+#include <initializer_list>
 
 #include "ops/affine/affine.h"
 #include "ops/cuda_words.h"
@@ -8,12 +10,16 @@
 namespace tern::affine {
 namespace {
 
+constexpr int kPlainThreads = 256;
+constexpr int kPlainBlocks = 64;  // for each multiprocessor: enough to fill it several times
+
 struct CudaPlaces {
   int rank;
-  std::int64_t sizes[Shape::kMaxRank], strides[Shape::kMaxRank];
+  std::int64_t sizes[Shape::kMaxRank], strides[Lines::kMaxTensors][Shape::kMaxRank];
   AffineGranularity::Kind kind;
   int axis;
   std::int64_t group, rows, k;
+  std::int64_t ranges;
   const void* scales;
   bool scales_f32;
   const std::int32_t* zero_points;
@@ -21,7 +27,7 @@ struct CudaPlaces {
   cuda::Report report;
 };
 
-CudaPlaces make_places(const Words& words, const Qparams& qparams, CodeRange q, const Shape& strides,
+CudaPlaces make_places(const Words& words, const Qparams& qparams, CodeRange q, std::initializer_list<Shape> strides,
                        const cuda::Launch& launch) {
   CudaPlaces places{.rank = words.shape.rank(),
                     .sizes = {},
@@ -31,6 +37,7 @@ CudaPlaces make_places(const Words& words, const Qparams& qparams, CodeRange q, 
                     .group = words.granularity.group_size,
                     .rows = rows_of(words.shape),
                     .k = last_of(words.shape),
+                    .ranges = qparams.count,
                     .scales = qparams.scales,
                     .scales_f32 = qparams.scale_dtype == DType::f32,
                     .zero_points = qparams.zero_points,
@@ -38,13 +45,15 @@ CudaPlaces make_places(const Words& words, const Qparams& qparams, CodeRange q, 
                     .report = cuda::report_of(launch)};
   for (int i = 0; i < places.rank; ++i) {
     places.sizes[i] = words.shape[i];
-    places.strides[i] = strides[i];
+    int tensor = 0;
+    for (const Shape& of : strides) places.strides[tensor++][i] = of[i];
   }
   return places;
 }
 
 struct CudaPlace {
-  std::int64_t offset = 0, range = 0;
+  std::int64_t offsets[Lines::kMaxTensors] = {};
+  std::int64_t range = 0;
   __device__ CudaPlace(const CudaPlaces& of, std::int64_t element) {
     using Kind = AffineGranularity::Kind;
     std::int64_t at[Shape::kMaxRank];
@@ -52,7 +61,7 @@ struct CudaPlace {
     for (int i = of.rank - 1; i >= 0; --i) {
       at[i] = rest % of.sizes[i];
       rest /= of.sizes[i];
-      offset += at[i] * of.strides[i];
+      for (int t = 0; t < static_cast<int>(Lines::kMaxTensors); ++t) offsets[t] += at[i] * of.strides[t][i];
     }
     if (of.kind == Kind::channel) range = at[of.axis];
     if (of.kind == Kind::token) range = element / of.k;
@@ -65,6 +74,37 @@ struct CudaPlace {
   }
 };
 
+// A range: how many elements it has, and the row-major index of each.
+struct CudaRange {
+  std::int64_t n, first, run, step;  // runs of elements side by side, `step` from one to the next
+  __device__ CudaRange(const CudaPlaces& of, std::int64_t range) {
+    using Kind = AffineGranularity::Kind;
+    const std::int64_t elements = of.rows * of.k;
+    n = run = step = elements, first = 0;
+    if (of.kind == Kind::token) n = of.k, first = range * of.k;
+    if (of.kind != Kind::channel && of.kind != Kind::group) return;
+    std::int64_t below = 1;
+    for (int i = of.axis + 1; i < of.rank; ++i) below *= of.sizes[i];
+    const std::int64_t size = of.sizes[of.axis];
+    if (of.kind == Kind::channel) {
+      n = elements / size, first = range * below, run = below, step = size * below;
+      return;
+    }
+    const std::int64_t groups = (size + of.group - 1) / of.group, at = range / below % groups * of.group;
+    n = size - at < of.group ? size - at : of.group;
+    first = (range / below / groups * size + at) * below + range % below;
+    run = 1, step = below;
+  }
+  [[nodiscard]] __device__ std::int64_t element(std::int64_t i) const { return first + i / run * step + i % run; }
+};
+
+template <class E>
+__device__ typename E::Math cuda_value(const void* x, std::int64_t offset, bool saturate) {
+  const typename E::Math v = E::widen(static_cast<const typename E::Raw*>(x)[offset]);
+  return saturate ? cuda::saturated<E>(v) : v;
+}
+
+// The scale and zero point of a range, and what they make of x.
 template <class E, class Math>
 struct CudaQparam {
   Math scale;
@@ -75,6 +115,16 @@ struct CudaQparam {
     zero = of.zero_points == nullptr ? 0 : of.zero_points[range];
     if (!(scale > 0) || !cuda::finite(scale)) of.report(cuda::kInvalidScale, range);
     if (zero < of.q.min || zero > of.q.max) of.report(cuda::kInvalidZeroPoint, range);
+  }
+  __device__ Math quotient(const CudaPlaces& of, std::int64_t range, bool reciprocal, typename E::Math x) const {
+    const Math inverse = 1 / scale;
+    if (reciprocal && !cuda::finite(inverse)) of.report(cuda::kInvalidScale, range);
+    return reciprocal ? static_cast<Math>(x) * inverse : static_cast<Math>(x) / scale;
+  }
+  // rne(x/s), clamped.
+  __device__ int clamped(const CudaPlaces& of, Math rounded) const {
+    const Math low = static_cast<Math>(of.q.min - zero), high = static_cast<Math>(of.q.max - zero);
+    return static_cast<int>(rounded < low ? low : rounded > high ? high : rounded);
   }
 };
 

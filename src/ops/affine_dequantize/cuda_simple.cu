@@ -28,7 +28,7 @@ __global__ void dequantize(const Job job) {
 
     const affine::CudaPlace place(places, i);
     const affine::CudaQparam<E, typename E::Math> by(places, place.range);
-    static_cast<typename E::Raw*>(job.y)[place.offset] =
+    static_cast<typename E::Raw*>(job.y)[place.offsets[0]] =
         E::round(static_cast<typename E::Math>(code - by.zero) * by.scale);
   }
 }
@@ -36,17 +36,17 @@ __global__ void dequantize(const Job job) {
 std::size_t workspace_bytes(const AffineDequantize::Problem&) { return 0; }
 
 int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
-  constexpr int kThreads = 256, kBlocksEach = 64;  // of a multiprocessor: enough to fill it several times
   const auto& p = params.problem;
   const CodeRange valid = code_range(p.format);
-  const Job job{.places = affine::make_places(affine::words_of(p), params.qparams, valid, params.y.strides, launch),
+  const Job job{.places = affine::make_places(affine::words_of(p), params.qparams, valid, {params.y.strides}, launch),
                 .codes = params.codes,
                 .code_row_bytes = params.code_row_bytes,
                 .per_byte = codes_per_byte(p.format),
                 .has_sign = valid.min < 0,
                 .y = params.y.data};
   return cuda::with_element(p.dtype, [&]<class E>() -> int {
-    dequantize<E><<<launch.multiprocessors * kBlocksEach, kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(job);
+    dequantize<E><<<launch.multiprocessors * affine::kPlainBlocks, affine::kPlainThreads, 0,
+                    static_cast<cudaStream_t>(launch.stream)>>>(job);
     return cudaGetLastError();
   });
 }

@@ -13,48 +13,56 @@ struct Job {
   affine::Walk walk;
   const std::uint8_t* codes;
   void* y;
+  unsigned signs;  // of four codes the highest bits, where they are signs
+  int sign;        // one of them
 };
 
+// A byte put into the lowest bits of 2^23 is a float that much above it. Less `zero` it is code - zp: exact.
 template <class E>
-__device__ typename E::Raw value_of(int code, const affine::Qparam<E, typename E::Math>& by) {
-  return E::round(static_cast<typename E::Math>(code - by.zero) * by.scale);
+__device__ typename E::Math value_of(unsigned bytes, int j, float zero, typename E::Math scale) {
+  const float above = __uint_as_float(__byte_perm(bytes, 0x4B000000U, 0x7650U + static_cast<unsigned>(j)));
+  return static_cast<typename E::Math>(above - zero) * scale;
 }
 
 template <class E>
-__global__ void __launch_bounds__(kThreads) dequantize(const Job job) {
-  using Qparam = affine::Qparam<E, typename E::Math>;
+__global__ void __launch_bounds__(kThreads, 4) dequantize(const Job job) {
+  using Math = typename E::Math;
+  using Qparam = affine::Qparam<E, Math>;
   const affine::Walk& walk = job.walk;
-  const affine::Tile tile(walk, affine::kTile<E>);
-  auto* y = static_cast<typename E::Raw*>(job.y) + walk.lines.offset_of(tile.line);
+  const affine::Tile<E> tile(walk);
+  if (tile.rest == 0) return;
+  void* y = affine::line_of(walk, tile, job.y, 0);
   const std::uint8_t* codes = job.codes + tile.line * walk.lines.code_bytes;
 
-  unsigned words[kVectors][kElems<E> / 4];
+  affine::Codes<E> vectors[kVectors];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i)
+    vectors[i].read(codes, walk.codes, tile.first_column + tile.column(i), tile.count(tile.column(i)));
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
-    const int column = (i * kThreads + static_cast<int>(threadIdx.x)) * kElems<E>;
-    const int n = tile.count(column, kElems<E>);
-    affine::read_codes(walk, codes + (tile.first_column + column) * walk.bits / 8, n, words[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const int column = (i * kThreads + static_cast<int>(threadIdx.x)) * kElems<E>;
-    const int n = tile.count(column, kElems<E>);
+    const int column = tile.column(i), n = tile.count(column);
     if (n == 0) return;
-    const auto code = [&](int j) {
-      return static_cast<int>((words[i][j / 4] >> (8 * (j % 4)) & 0xFFU) ^ static_cast<unsigned>(walk.sign)) -
-             walk.sign;
-    };
-    alignas(16) typename E::Raw raw[kElems<E>];
+      // With their highest bit turned around, codes with a sign count from the lowest on.
+#pragma unroll
+    for (unsigned& word : vectors[i].w) word ^= job.signs;
+    const auto zero_of = [&](const Qparam& by) { return 0x1p23F + static_cast<float>(job.sign + by.zero); };
+    Math v[kElems<E>] = {};
     if (walk.one_each) {
       const Qparam by(walk, tile.scale_of(walk, column));
+      const float zero = zero_of(by);
 #pragma unroll
-      for (int j = 0; j < kElems<E>; ++j) raw[j] = value_of<E>(code(j), by);
+      for (int j = 0; j < kElems<E>; ++j) v[j] = value_of<E>(vectors[i].w[j / 4], j % 4, zero, by.scale);
     } else {
 #pragma unroll
-      for (int j = 0; j < kElems<E>; ++j)
-        raw[j] = j < n ? value_of<E>(code(j), Qparam(walk, tile.scale_of(walk, column + j))) : 0;
+      for (int j = 0; j < kElems<E>; ++j) {
+        if (j >= n) continue;
+        const Qparam by(walk, tile.scale_of(walk, column + j));
+        v[j] = value_of<E>(vectors[i].w[j / 4], j % 4, zero_of(by), by.scale);
+      }
     }
-    affine::write_floats<E>(walk, y, tile.first_column + column, n, raw);
+    affine::Vector<E> out;
+    out.round(v);
+    out.write(y, walk.access[0], tile.first_column + column, n);
   }
 }
 
@@ -63,12 +71,16 @@ std::size_t workspace_bytes(const AffineDequantize::Problem&) { return 0; }
 int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
   const auto& p = params.problem;
   return cuda::with_element(p.dtype, [&]<class E>() -> int {
-    const Job job{.walk = affine::make_walk<E>(affine::words_of(p), params.qparams, code_range(p.format), params.y.data,
-                                               params.y.strides, params.codes, params.code_row_bytes, launch),
-                  .codes = params.codes,
-                  .y = params.y.data};
-    const std::int64_t tiles = job.walk.lines.count * job.walk.tiles;
-    dequantize<E><<<static_cast<unsigned>(tiles), kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(job);
+    const auto lines = affine::make_lines(affine::words_of(p), params.y.strides, params.code_row_bytes);
+    const CodeRange q = code_range(p.format);
+    const int sign = q.min < 0 ? -q.min : 0;
+    Job job{.walk = affine::make_walk<E>(lines, {params.y.data}, p.format, params.codes, launch),
+            .codes = params.codes,
+            .y = params.y.data,
+            .signs = static_cast<unsigned>(sign) * 0x01010101U,
+            .sign = sign};
+    affine::give_qparams(job.walk, params.qparams, q);
+    dequantize<E><<<job.walk.blocks(), kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(job);
     return cudaGetLastError();
   });
 }

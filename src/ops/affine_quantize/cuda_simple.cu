@@ -26,16 +26,10 @@ __global__ void quantize(const Job job) {
     for (int j = 0; j < job.per_byte && first + j < places.k; ++j) {
       const std::int64_t element = row * places.k + first + j;
       const affine::CudaPlace place(places, element);
-      typename E::Math v = E::widen(static_cast<const typename E::Raw*>(job.x)[place.offset]);
-      if (job.saturate) v = cuda::saturated<E>(v);
+      const auto v = affine::cuda_value<E>(job.x, place.offsets[0], job.saturate);
       if (!cuda::finite(v)) places.report(cuda::kNonFinite, element);
-
       const affine::CudaQparam<E, Math> by(places, place.range);
-      const Math inverse = 1 / by.scale, x = static_cast<Math>(v);
-      if (job.reciprocal && !cuda::finite(inverse)) places.report(cuda::kInvalidScale, place.range);
-      const Math low = static_cast<Math>(places.q.min - by.zero), high = static_cast<Math>(places.q.max - by.zero);
-      const Math rounded = rint(job.reciprocal ? x * inverse : x / by.scale);
-      const int code = static_cast<int>(rounded < low ? low : rounded > high ? high : rounded) + by.zero;
+      const int code = by.clamped(places, rint(by.quotient(places, place.range, job.reciprocal, v))) + by.zero;
       byte |= (static_cast<unsigned>(code) & ((1U << bits) - 1U)) << (bits * j);
     }
     job.codes[row * job.code_row_bytes + i % row_bytes] = static_cast<std::uint8_t>(byte);
@@ -45,18 +39,19 @@ __global__ void quantize(const Job job) {
 std::size_t workspace_bytes(const AffineQuantize::Problem&) { return 0; }
 
 int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
-  constexpr int kThreads = 256, kBlocksEach = 64;  // of a multiprocessor: enough to fill it several times
   const auto& p = params.problem;
-  const Job job{.places = affine::make_places(affine::words_of(p), params.qparams, params.q, params.x.strides, launch),
-                .x = params.x.data,
-                .codes = params.codes,
-                .code_row_bytes = params.code_row_bytes,
-                .per_byte = codes_per_byte(p.format),
-                .reciprocal = p.math == AffineMath::reciprocal,
-                .saturate = p.non_finite == NonFinite::saturate};
+  const Job job{
+      .places = affine::make_places(affine::words_of(p), params.qparams, params.q, {params.x.strides}, launch),
+      .x = params.x.data,
+      .codes = params.codes,
+      .code_row_bytes = params.code_row_bytes,
+      .per_byte = codes_per_byte(p.format),
+      .reciprocal = p.math == AffineMath::reciprocal,
+      .saturate = p.non_finite == NonFinite::saturate};
   return cuda::with_element(p.dtype, [&]<class E>() -> int {
     const auto kernel = p.math == AffineMath::torch_cuda ? quantize<E, double> : quantize<E, typename E::Math>;
-    kernel<<<launch.multiprocessors * kBlocksEach, kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(job);
+    kernel<<<launch.multiprocessors * affine::kPlainBlocks, affine::kPlainThreads, 0,
+             static_cast<cudaStream_t>(launch.stream)>>>(job);
     return cudaGetLastError();
   });
 }

@@ -35,24 +35,17 @@ __device__ int code_of(Math<E> v, float s, bool is_int2) {
   return v > 0 ? 1 : -1;
 }
 
-// a / b and the rest; most tensors fit in 32 bits, whose division is far cheaper.
-__device__ inline std::int64_t divide(std::int64_t a, std::int64_t b, std::int64_t& rest) {
-  const std::int64_t quotient = (a | b) >> 32 == 0 ? static_cast<unsigned>(a) / static_cast<unsigned>(b) : a / b;
-  rest = a - quotient * b;
-  return quotient;
-}
-
 // A thread has one byte of codes.
 template <class E, bool kIsInt2>
 __global__ void __launch_bounds__(256) write_bytes(const ByteJob<E> job) {
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= job.total) return;
   std::int64_t byte = 0, in_range = 0;
-  const std::int64_t row = divide(at, job.row_bytes, byte);
+  const std::int64_t row = cuda::divide(at, job.row_bytes, byte);
   const int per_byte = codes_per_byte(job.format);
   const std::int64_t column = byte * per_byte;
   const float* scales = job.scales;
-  if (job.per_row > 0) scales += row * job.per_row + divide(column, job.len, in_range);
+  if (job.per_row > 0) scales += row * job.per_row + cuda::divide(column, job.len, in_range);
   const Raw<E>* x = job.x + row * job.x_stride + column;
 
   unsigned fours = 0, threes = 0;
