@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
-# gpu_linear_sanitizer gpu_affine sanitizer]: the parts of the bundle beside it, all when none is named. Each takes minutes and
-# leaves a file in OUT. A GPU's tests are among the tests.
+# gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: the parts of the bundle beside
+# it, all when none is named. Each takes minutes and leaves a file in OUT. A GPU's tests are among the tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ]; then
@@ -13,7 +13,7 @@ shift
 mkdir -p "$out"
 parts=("$@")
 all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
-  gpu_linear_sanitizer gpu_affine sanitizer)
+  gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 [ -d tests ] || python3 -m tarfile -e tests.tar.xz .
 cores=$(nproc)
@@ -206,18 +206,40 @@ for part in "${parts[@]}"; do
           'linear:*RefusesNonFinite*/i2' 'api:LinearOnGpu.W2a8Gemv:*CodesThatAreNoTrits*:*NonFiniteTokens*'
       done
       ;;
-    gpu_affine)  # every kernel against the reference, then 2^28 elements, PyTorch beside
-      for op in affine_quantize affine_dequantize; do tests gpu_affine_tests $op '*'; done
-      sanitizer gpu_affine_tests memcheck 'affine_quantize:*Granularity' 'affine_dequantize:*Granularity'
+    gpu_affine_tests)  # every kernel of the family against the references
+      for op in affine affine_quantize affine_dequantize fake_quantize fake_quantize_backward choose_qparams \
+        dynamic_quantize; do
+        tests gpu_affine_tests $op '*'
+      done
+      ;;
+    gpu_affine_sanitizer)  # few problems, but every kernel; those that share memory for races, too
+      sanitizer gpu_affine_sanitizer memcheck 'affine:*' 'affine_quantize:*AnyStrides*:*LongLines*' \
+        'affine_dequantize:*AnyStrides*' 'fake_quantize:*AnyStrides*' 'fake_quantize_backward:*AnyStrides*' \
+        'choose_qparams:*AnyStrides*' 'dynamic_quantize:*AnyStrides*:*EveryLength*'
+      for tool in racecheck synccheck; do
+        sanitizer gpu_affine_sanitizer $tool 'fake_quantize_backward:*LongRanges*' 'choose_qparams:*AnyStrides*' \
+          'dynamic_quantize:*EveryLength*'
+      done
+      ;;
+    gpu_affine)  # 2^28 elements, PyTorch beside
+      affine() { bench gpu_affine "$1" --device cuda:0 --dtype $dtype "${@:2}"; }
       for dtype in f32 bf16; do
         for format in s8 s4; do
           for granularity in group:128 row; do
-            bench gpu_affine affine_quantize --device cuda:0 --dtype $dtype --format $format --granularity $granularity
+            affine affine_quantize --format $format --granularity $granularity
+            affine dynamic_quantize --format $format --granularity $granularity
           done
-          bench gpu_affine affine_dequantize --device cuda:0 --dtype $dtype --format $format --granularity group:128
+          affine affine_dequantize --format $format --granularity group:128
         done
+        for granularity in group:128 row tensor; do affine fake_quantize --granularity $granularity; done
+        for granularity in group:128 tensor; do affine choose_qparams --granularity $granularity; done
+        affine fake_quantize_backward
       done
       if python3 -c 'import torch' 2>/dev/null; then python3 torch_affine.py | tee "$out/torch_affine.json"; fi
+      ;;
+    golden)  # what PyTorch makes on this GPU, for tests/golden
+      python3 golden_torch.py "$out" cuda || status=1
+      ls "$out"/*.torch_cuda.txt || status=1
       ;;
     sanitizer)
       for tool in memcheck racecheck initcheck synccheck; do

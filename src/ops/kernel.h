@@ -29,6 +29,7 @@ struct ProblemFacts {
   std::int64_t m = 1;  // the largest number of tokens; 1 where an op has none
   std::int64_t k = 0;
   std::string refused = {};                 // why no kernel can do it, whatever its line says
+  std::string refused_on_gpu = {};          // why none of a GPU's can
   std::string epilogue = "none";            // for the plan's id
   DType aux = DType::f32;                   // of scales, likewise
   std::optional<Guarantee> guarantee = {};  // where it depends on the problem; else the kernel's own

@@ -17,6 +17,7 @@ std::optional<std::string> refused_by_problem(const KernelInfo& kernel, const Pr
   if (kernel.format != problem.format)
     return fmt::format("is for {}, the problem is {}", name(kernel.format), name(problem.format));
   if (!problem.refused.empty()) return problem.refused;
+  if (kernel.device == DeviceKind::cuda && !problem.refused_on_gpu.empty()) return problem.refused_on_gpu;
   if (!kernel.dtypes.has(problem.dtype)) return fmt::format("does not take {}", name(problem.dtype));
   if (!kernel.schemes.empty() && !kernel.schemes.has(problem.scheme))
     return fmt::format("does not know scheme {}", name(problem.scheme));

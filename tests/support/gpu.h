@@ -12,6 +12,10 @@
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
+#include "ops/choose_qparams/choose_qparams.h"
+#include "ops/dynamic_quantize/dynamic_quantize.h"
+#include "ops/fake_quantize/fake_quantize.h"
+#include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/kernel.h"
 #include "ops/linear/linear.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
@@ -216,6 +220,103 @@ Status staged(const affine_dequantize::Params& p, Run run) {
   return status;
 }
 
+template <class Run>
+Status staged(const fake_quantize::Params& p, Run run) {
+  ViewOnGpu x(p.x), y(p.y);
+  QparamsOnGpu qparams(p.qparams);
+  OnGpu mask(p.mask, p.mask == nullptr ? 0 : code_reach(p.problem.shape, Format::u8, p.mask_row_bytes));
+  fake_quantize::Params there = p;
+  there.x = x.view();
+  there.qparams = qparams.there();
+  there.y.data = const_cast<void*>(y.view().data);
+  if (p.mask != nullptr) there.mask = mask.as<std::uint8_t>();
+  Status status = run(there);
+  x.expect_unchanged();
+  qparams.expect_unchanged();
+  y.bring();
+  if (p.mask != nullptr) mask.bring(p.mask);
+  return status;
+}
+
+template <class Run>
+Status staged(const fake_quantize_backward::Params& p, Run run) {
+  const auto bytes = static_cast<std::int64_t>(size_of(p.problem.scale_dtype)) * p.qparams.count;
+  const auto asked = [&](const void* output) { return output == nullptr ? 0 : bytes; };
+  ViewOnGpu grad_y(p.grad_y), grad_x(p.grad_x);
+  std::optional<ViewOnGpu> x;
+  QparamsOnGpu qparams(p.qparams);
+  OnGpu mask(p.mask, p.mask == nullptr ? 0 : code_reach(p.problem.shape, Format::u8, p.mask_row_bytes));
+  OnGpu grad_scales(p.grad_scales, asked(p.grad_scales), size_of(p.problem.scale_dtype));
+  OnGpu grad_zero_points(p.grad_zero_points, asked(p.grad_zero_points), size_of(p.problem.scale_dtype));
+  fake_quantize_backward::Params there = p;
+  there.grad_y = grad_y.view();
+  there.grad_x.data = const_cast<void*>(grad_x.view().data);
+  if (p.mask == nullptr) there.x = x.emplace(p.x).view();
+  if (p.mask == nullptr) there.qparams = qparams.there();
+  if (p.mask != nullptr) there.mask = mask.as<std::uint8_t>();
+  if (p.grad_scales != nullptr) there.grad_scales = grad_scales.as<void>();
+  if (p.grad_zero_points != nullptr) there.grad_zero_points = grad_zero_points.as<void>();
+  Status status = run(there);
+  grad_y.expect_unchanged();
+  if (x) x->expect_unchanged();
+  qparams.expect_unchanged();
+  mask.expect_unchanged();
+  grad_x.bring();
+  if (p.grad_scales != nullptr) grad_scales.bring(p.grad_scales);
+  if (p.grad_zero_points != nullptr) grad_zero_points.bring(p.grad_zero_points);
+  return status;
+}
+
+// What is chosen, and its copy.
+class ChosenOnGpu {
+ public:
+  explicit ChosenOnGpu(const choose_qparams::Params& p)
+      : there_(p),
+        x_(p.x),
+        scales_(p.scales, p.count * static_cast<std::int64_t>(size_of(p.problem.scale_dtype)),
+                size_of(p.problem.scale_dtype)),
+        zero_points_(p.zero_points, p.zero_points == nullptr ? 0 : p.count * 4, 4) {
+    there_.x = x_.view();
+    there_.scales = scales_.as<void>();
+    if (p.zero_points != nullptr) there_.zero_points = zero_points_.as<void>();
+  }
+  [[nodiscard]] const choose_qparams::Params& there() const { return there_; }
+  void bring(const choose_qparams::Params& to) {
+    x_.expect_unchanged();
+    scales_.bring(to.scales);
+    if (to.zero_points != nullptr) zero_points_.bring(to.zero_points);
+  }
+
+ private:
+  choose_qparams::Params there_;
+  ViewOnGpu x_;
+  OnGpu scales_, zero_points_;
+};
+
+template <class Run>
+Status staged(const choose_qparams::Params& p, Run run) {
+  ChosenOnGpu chosen(p);
+  Status status = run(chosen.there());
+  chosen.bring(p);
+  return status;
+}
+
+template <class Run>
+Status staged(const dynamic_quantize::Params& p, Run run) {
+  ChosenOnGpu chosen(p.choose);
+  const auto& problem = p.quantize.problem;
+  OnGpu codes(p.quantize.codes, code_reach(problem.shape, problem.format, p.quantize.code_row_bytes));
+  dynamic_quantize::Params there{chosen.there(), p.quantize};
+  there.quantize.x = there.choose.x;
+  there.quantize.codes = codes.as<std::uint8_t>();
+  there.quantize.qparams.scales = there.choose.scales;
+  there.quantize.qparams.zero_points = static_cast<const std::int32_t*>(there.choose.zero_points);
+  Status status = run(there);
+  chosen.bring(p.choose);
+  codes.bring(p.quantize.codes);
+  return status;
+}
+
 // Weights as a GPU reads them, made trit by trit from those of a CPU.
 class WeightsOnGpu {
  public:
@@ -293,6 +394,21 @@ template <class Params>
 const auto& problem_of(const Params& p) {
   return p.problem;
 }
+inline DynamicQuantize::Problem problem_of(const dynamic_quantize::Params& p) {
+  const auto& choose = p.choose.problem;
+  return {.shape = choose.shape,
+          .granularity = choose.granularity,
+          .dtype = choose.dtype,
+          .format = choose.format,
+          .scale_dtype = choose.scale_dtype,
+          .method = choose.method,
+          .zero_points = choose.zero_points,
+          .q_min = choose.q_min,
+          .q_max = choose.q_max,
+          .eps = choose.eps,
+          .math = p.quantize.problem.math,
+          .non_finite = choose.non_finite};
+}
 inline Linear::Problem problem_of(const linear::Params& p) {
   Linear::Problem problem{
       .m_max = p.m, .k = p.k, .x_dtype = p.x_dtype, .math = p.math, .non_finite = p.non_finite, .format = p.format};
@@ -340,6 +456,10 @@ inline KernelEntry through_gpu(const Kernel& kernel) {
   if (kernel.info.op == "linear") return through_gpu<Linear>(kernel);
   if (kernel.info.op == "affine_quantize") return through_gpu<AffineQuantize>(kernel);
   if (kernel.info.op == "affine_dequantize") return through_gpu<AffineDequantize>(kernel);
+  if (kernel.info.op == "fake_quantize") return through_gpu<FakeQuantize>(kernel);
+  if (kernel.info.op == "fake_quantize_backward") return through_gpu<FakeQuantizeBackward>(kernel);
+  if (kernel.info.op == "choose_qparams") return through_gpu<ChooseQparams>(kernel);
+  if (kernel.info.op == "dynamic_quantize") return through_gpu<DynamicQuantize>(kernel);
   return through_gpu<ActivationQuantize>(kernel);
 }
 

@@ -135,6 +135,7 @@ __device__ inline unsigned narrowed(unsigned bytes, int bits) {
 __device__ inline unsigned widened(unsigned codes, int bits) {
   if (bits == 8) return codes;
   if (bits == 4) {
+    codes &= 0xFFFFU;  // what lies above belongs to the next four
     codes = (codes | codes << 8) & 0x00FF00FFU;
     return (codes | codes << 4) & 0x0F0F0F0FU;
   }

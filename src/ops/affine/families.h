@@ -16,14 +16,14 @@ struct Family {
   std::int64_t lines = 1;   // how many
   std::int64_t column = 0;  // where its pieces begin on each
   std::int64_t len = 0;     // elements of a piece
-  [[nodiscard]] std::int64_t line(std::int64_t i) const { return base + i / inner * outer_step + i % inner; }
+  [[nodiscard]] constexpr std::int64_t line(std::int64_t i) const { return base + i / inner * outer_step + i % inner; }
 
   std::int64_t base = 0, inner = 1, outer_step = 1;
 };
 
 class Families {
  public:
-  explicit Families(const Lines& lines) : lines_(lines) {
+  explicit constexpr Families(const Lines& lines) : lines_(lines) {
     const std::int64_t outers = lines.count / (lines.axis * lines.below);
     if (lines.run == Lines::Run::groups) {
       per_line_ = ceil_div(lines.k, lines.group);
@@ -35,8 +35,8 @@ class Families {
       count_ = outers * per_line_ * lines.below;
     }
   }
-  [[nodiscard]] std::int64_t count() const { return count_; }
-  [[nodiscard]] Family operator[](std::int64_t f) const {
+  [[nodiscard]] constexpr std::int64_t count() const { return count_; }
+  [[nodiscard]] constexpr Family operator[](std::int64_t f) const {
     const Lines& l = lines_;
     if (l.run == Lines::Run::groups) {
       const std::int64_t line = f / per_line_, group = f % per_line_, column = group * l.group;
@@ -61,7 +61,7 @@ class Families {
   }
 
  private:
-  const Lines& lines_;
+  Lines lines_;  // a copy: a GPU gets it with its job
   std::int64_t count_ = 1, per_line_ = 1;
 };
 

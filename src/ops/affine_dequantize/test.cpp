@@ -184,11 +184,13 @@ TEST(AffineDequantize, RefusesByName) {
   EXPECT_NE(refusal().find("zero_points[0] is -129, not one of -128 to 127"), std::string::npos);
 }
 
-// What PyTorch on a CPU made of its codes (tools/golden_torch.py).
+// What PyTorch on a CPU made of its codes (tools/golden_torch.py), and on a GPU where that was recorded.
 TEST(AffineDequantize, PyTorchsValues) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
-  const auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cpu");
+  auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cpu");
   ASSERT_EQ(cases.size(), 6U);
+  for (test::AffineGolden& golden : test::read_affine_golden(TERN_TESTS_DIR, "cuda"))
+    cases.push_back(std::move(golden));
   for (const test::AffineGolden& golden : cases) {
     AffineCodes in{.problem = {}, .codes = golden.codes, .scales = golden.scales, .zero_points = golden.zero_points};
     in.problem = {

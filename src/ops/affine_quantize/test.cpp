@@ -399,58 +399,6 @@ TEST(AffineQuantize, EmptyAndAliased) {
   EXPECT_NE(aliased.error().str().find("x and codes overlap"), std::string::npos);
 }
 
-TEST(AffineQuantize, AGpuHasItsOwnKernel) {
-  const auto facts = OpTraits<AffineQuantize>::facts({.shape = {4, 4}});
-  ASSERT_TRUE(facts.ok());
-  const Machine gpu{.device = {DeviceKind::cuda, 0}, .capabilities = Capabilities::of(Capability::sm_75)};
-  const auto selection = select_kernel(kernel_list(), *facts, gpu, Options{}, {});
-  ASSERT_TRUE(selection.ok());
-  for (const Kernel& kernel : kernel_list()) {
-    if (kernel.info.name != "affine_quantize.s8.cuda_sm75") continue;
-    EXPECT_EQ(selection->kernel, kernel.entry.table == nullptr ? nullptr : &kernel);
-  }
-  int said = 0;
-  for (const Rejection& r : selection->explanation.rejections)
-    said += r.reason == "needs a CPU, this is a CUDA device" ? 1 : 0;
-  EXPECT_EQ(said, 6);
-}
-
-// Nobody can look at scales and zero points of a GPU before its kernel does.
-TEST(AffineOnGpu, BadScalesAndZeroPointsAreNamed) {
-  const Context* gpu = test::gpu();
-  if (gpu == nullptr) GTEST_SKIP() << "no CUDA device";
-  constexpr std::int64_t kRows = 300, kGroups = 3, kK = 384;
-  for (const char* kernel : {"affine_quantize.s8.cuda_sm75", "affine_quantize.s8.cuda_simple"})
-    for (const bool bad_scale : {true, false})
-      for (const std::int64_t at : {std::int64_t{0}, std::int64_t{451}, kRows * kGroups - 1}) {
-        const Problem p{.shape = {kRows, kK}, .granularity = AffineGranularity::group(128), .zero_points = true};
-        std::vector<float> x(kRows * kK, 1.0F), scales(kRows * kGroups, 0.5F);
-        std::vector<std::int32_t> zero_points(kRows * kGroups, 3);
-        if (bad_scale)
-          scales[static_cast<std::size_t>(at)] = -0.5F;
-        else
-          zero_points[static_cast<std::size_t>(at)] = 128;
-        const auto plan = AffineQuantizePlan::select(*gpu, p, {.kernel = kernel, .strict = true});
-        ASSERT_TRUE(plan.ok()) << plan.error().str();
-        const auto on_gpu = [&](const void* data, DType dtype, const Shape& shape) {
-          Tensor tensor = *gpu->allocate(dtype, shape, "test");
-          EXPECT_TRUE(gpu->copy(tensor.view(), {data, dtype, shape}, gpu->stream()).ok());
-          return tensor;
-        };
-        Tensor there = on_gpu(x.data(), DType::f32, p.shape), codes = *gpu->allocate(DType::i8, p.shape, "test");
-        Tensor by = on_gpu(scales.data(), DType::f32, {kRows * kGroups});
-        Tensor zeros = on_gpu(zero_points.data(), DType::i32, {kRows * kGroups});
-        ASSERT_TRUE(
-            plan->run(gpu->stream(), {},
-                      {.x = there.view(), .scales = by.view(), .zero_points = zeros.view(), .codes = codes.view()})
-                .ok());
-        const Status found = gpu->stream().synchronize();
-        ASSERT_FALSE(found.ok()) << kernel;
-        EXPECT_EQ(found.code(), bad_scale ? Code::invalid_scale : Code::invalid_argument);
-        EXPECT_EQ(found.error().index, at);
-      }
-}
-
 TEST(AffineGranularity, WordsAndCounts) {
   for (const auto& g :
        {AffineGranularity::tensor(), AffineGranularity::token(), AffineGranularity::channel(2),
@@ -494,6 +442,22 @@ TEST(AffineQuantize, PyTorchsAndNumPysCodes) {
     }
   }
   EXPECT_GT(differing, 0);
+}
+
+// What PyTorch on a GPU made, where that was recorded (tools/golden_torch.py FOLDER cuda).
+TEST(AffineQuantize, PyTorchsCodesOnAGpu) {
+  const auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cuda");
+  if (cases.empty()) GTEST_SKIP() << "tests/golden/affine.torch_cuda.txt is not here";
+  for (const test::AffineGolden& golden : cases) {
+    AffineInput in{.problem = {}, .x = golden.x, .scales = golden.scales, .zero_points = golden.zero_points};
+    in.problem = {.shape = golden.shape,
+                  .granularity = golden.granularity,
+                  .format = golden.format,
+                  .zero_points = true,
+                  .math = AffineMath::torch_cuda};
+    for (const NamedKernel& kernel : all_kernels(golden.format))
+      EXPECT_EQ(run(kernel.entry, in).bytes, golden.codes) << kernel.name << ' ' << lab::describe(in.problem);
+  }
 }
 
 // Far below the range PyTorch's vector loop converts to the lowest int32, adds a negative zero point and wraps around

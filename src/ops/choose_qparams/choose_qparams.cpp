@@ -13,6 +13,9 @@ constexpr WordTable<QparamsMethod, 4> kMethods = {{{QparamsMethod::minmax, "minm
                                                    {QparamsMethod::percentile, "percentile"},
                                                    {QparamsMethod::mse, "mse"}}};
 
+// Of methods that look at a range many times, which one block of a GPU's threads does: about a second.
+constexpr std::int64_t kLongestOnGpu = std::int64_t{1} << 20;
+
 }  // namespace
 
 std::string_view name(QparamsMethod v) { return word_of(kMethods, v); }
@@ -74,6 +77,9 @@ Result<ProblemFacts> Op::facts(const ChooseQparams::Problem& p) {
   TERN_RETURN_IF_ERROR(choose_qparams::check_problem(kName, p));
   ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .k = affine::last_of(p.shape)};
   facts.aux = p.scale_dtype;
+  if (choose_qparams::copies_ranges(p) && choose_qparams::longest_range(p) > kLongestOnGpu)
+    facts.refused_on_gpu = fmt::format("{} of a range of {} elements is found on a CPU; this takes {} at most",
+                                       name(p.method), choose_qparams::longest_range(p), kLongestOnGpu);
   facts.guarantee = Guarantee{.math = p.dtype == DType::f64 ? "f64" : "f32",
                               .accumulator = p.method == QparamsMethod::mse ? "f64" : "none"};
   return facts;

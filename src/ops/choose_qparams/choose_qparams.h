@@ -60,6 +60,8 @@ namespace choose_qparams {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<ChooseQparams, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<ChooseQparams>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<ChooseQparams, reference_workspace, reference_run>(table);
 }

@@ -43,6 +43,8 @@ namespace dynamic_quantize {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<DynamicQuantize, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<DynamicQuantize>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<DynamicQuantize, reference_workspace, reference_run>(table);
 }

@@ -56,6 +56,8 @@ struct OpTraits<FakeQuantize> {
 namespace fake_quantize {
 
 constexpr KernelEntry entry(const SimdTable* table) { return bind_kernel<FakeQuantize, cpu_workspace, cpu_run>(table); }
+using Cuda = CudaTable<FakeQuantize>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<FakeQuantize, reference_workspace, reference_run>(table);
 }

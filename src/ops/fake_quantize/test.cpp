@@ -398,5 +398,27 @@ TEST(FakeQuantize, PyTorchsValuesAndMasks) {
   EXPECT_EQ(seen, 12);
 }
 
+// What it made on a GPU, where that was recorded: the same arithmetic but for f64, which is not promised.
+TEST(FakeQuantize, PyTorchsValuesAndMasksOnAGpu) {
+  const auto cases = test::read_fake_golden(TERN_TESTS_DIR, "cuda");
+  if (cases.empty()) GTEST_SKIP() << "tests/golden/fake_quantize.torch_cuda.txt is not here";
+  for (const test::FakeGolden& golden : cases) {
+    if (golden.learned || golden.dtype == DType::f64) continue;
+    FakeInput in{.problem = {}, .x = golden.x, .scales = golden.scales, .zero_points = golden.zero_points};
+    in.problem = {.shape = golden.shape,
+                  .granularity = golden.granularity,
+                  .dtype = golden.dtype,
+                  .format = golden.format,
+                  .zero_points = true,
+                  .math = AffineMath::reciprocal,
+                  .mask = true};
+    for (const NamedKernel& kernel : all_kernels(golden.format)) {
+      const Values got = run(kernel.entry, in);
+      EXPECT_TRUE(got.mask == golden.mask) << kernel.name << ' ' << lab::describe_fake(in.problem);
+      EXPECT_TRUE(got.y == golden.y) << kernel.name << ' ' << lab::describe_fake(in.problem);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tern

@@ -51,6 +51,8 @@ namespace fake_quantize_backward {
 constexpr KernelEntry entry(const SimdTable* table) {
   return bind_kernel<FakeQuantizeBackward, cpu_workspace, cpu_run>(table);
 }
+using Cuda = CudaTable<FakeQuantizeBackward>;
+constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {
   return bind_kernel<FakeQuantizeBackward, reference_workspace, reference_run>(table);
 }

@@ -1,0 +1,187 @@
+// Ranges that lie side by side on a line, on a GPU: read once into registers, chosen, and quantized from there. For .cu
+// files only.
+//
+//    line   [ segment 0 ][ segment 1 ] ...       a group, or the whole line
+//            v0 v1 ... v7  v0 ...                vectors of 16 bytes: a thread has up to four, a segment up to 1,024
+//     thread 0  1      7   8 ...                 threads, a power of two: some of a warp, or a whole block
+#pragma once
+
+#include "ops/affine/cuda_lines.h"
+#include "ops/affine_quantize/affine_quantize.h"
+#include "ops/choose_qparams/cuda_rule.h"
+
+namespace tern::choose_qparams {
+namespace {
+
+using affine::kElems;
+using affine::kThreads;
+using affine::kVectors;
+using affine::Lines;
+
+constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+// Threads that hold one range, at most: with 1,024 each has 64 registers, too few for 8 elements at once, and for f64.
+template <class E>
+constexpr int kMostThreads = sizeof(typename E::Raw) == 4 ? 1024 : 512;
+template <class E>
+constexpr std::int64_t kMostHeld = std::int64_t{kMostThreads<E>} * kVectors* kElems<E>;
+
+template <class E>
+struct SegmentJob {
+  Lines lines;
+  std::int64_t per_line, len, segments;
+  int width;           // threads of a segment, or of a tile of it
+  std::int64_t tiles;  // of a segment
+  affine::Access access;
+  const void* x;
+  bool saturate;
+  CudaRule<E> rule;
+  // Of those that write codes.
+  affine::CodeAccess code_access;
+  std::uint8_t* codes;
+  bool reciprocal;
+};
+
+template <class E>
+SegmentJob<E> make_segments(const Params& params, const Lines& lines, const cuda::Launch& launch) {
+  SegmentJob<E> job{};
+  job.lines = lines;
+  job.len = lines.run == Lines::Run::groups ? std::min(lines.group, lines.k) : lines.k;
+  job.per_line = ceil_div(lines.k, job.len);
+  job.segments = lines.count * job.per_line;
+  job.access = affine::access_of<E>(lines, 0, params.x.data, job.per_line == 1 ? kElems<E> : job.len);
+  job.x = params.x.data;
+  job.saturate = params.problem.non_finite == NonFinite::saturate;
+  job.rule = rule_of<E>(params, launch);
+  return job;
+}
+// Whether every range is a segment that threads can hold.
+template <class E>
+bool are_held(const Lines& lines, std::int64_t ranges) {
+  if (lines.run == Lines::Run::each) return false;
+  const std::int64_t len = lines.run == Lines::Run::groups ? std::min(lines.group, lines.k) : lines.k;
+  return len <= kMostHeld<E> && lines.count * ceil_div(lines.k, len) == ranges;
+}
+
+// A segment: where it begins, and how many elements it has.
+struct Segment {
+  std::int64_t line, in_line = 0, column, n;
+  template <class E>
+  __device__ Segment(const SegmentJob<E>& job, std::int64_t segment) : line(segment) {
+    if (job.per_line > 1) line = job.lines.count == 1 ? 0 : cuda::divide(segment, job.per_line, in_line);
+    if (job.lines.count == 1) in_line = segment;
+    column = in_line * job.len;
+    n = segment >= job.segments ? 0 : min(job.len, job.lines.k - column);
+  }
+};
+
+// The largest x and -x so far; without zero points the largest magnitude is both.
+template <class E>
+struct Extremes {
+  using Math = typename E::Math;
+  Math up = 0, down = 0;
+
+  __device__ void take(const affine::Vector<E>& x, bool zero_points) {
+    if (zero_points) {
+#pragma unroll
+      for (int j = 0; j < kElems<E>; ++j) {
+        up = larger(up, x.value(j));
+        down = larger(down, -x.value(j));
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kElems<E>; ++j) up = larger(up, magnitude(x.value(j)));
+      down = up;
+    }
+  }
+  __device__ void take(const Extremes& other) {
+    up = larger(up, other.up);
+    down = larger(down, other.down);
+  }
+  // Those of all lanes of a warp whose numbers differ in the bits below `width`.
+  __device__ void fold(int width) {
+    for (int distance = width / 2; distance > 0; distance /= 2)
+      take({__shfl_xor_sync(kAllLanes, up, distance), __shfl_xor_sync(kAllLanes, down, distance)});
+  }
+
+ private:
+  static __device__ float larger(float a, float b) { return fmaxf(a, b); }
+  static __device__ double larger(double a, double b) { return fmax(a, b); }
+  static __device__ float magnitude(float v) { return fabsf(v); }
+  static __device__ double magnitude(double v) { return fabs(v); }
+};
+
+// A segment for some threads of a warp, or (kWide) for a block.
+template <class E, bool kCodes, bool kWide>
+__global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segments(const SegmentJob<E> job) {
+  using Math = typename E::Math;
+  const int width = job.width, thread = static_cast<int>(threadIdx.x) & (width - 1);
+  const std::int64_t number =
+      kWide ? blockIdx.x
+            : static_cast<std::int64_t>(blockIdx.x) * (kThreads / width) + static_cast<int>(threadIdx.x) / width;
+  const Segment segment(job, number);
+  const auto column = [&](int i) { return (i * width + thread) * kElems<E>; };
+  const auto count = [&](int i) {
+    const std::int64_t left = segment.n - column(i);
+    return left >= kElems<E> ? kElems<E> : left > 0 ? static_cast<int>(left) : 0;
+  };
+  const auto* x = static_cast<const typename E::Raw*>(job.x);
+  if (segment.n > 0) x += job.lines.offset_of(segment.line);
+
+  affine::Vector<E> vectors[kVectors];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) vectors[i].read(x, job.access, segment.column + column(i), count(i));
+  Extremes<E> extremes;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    if (!vectors[i].finite())
+      vectors[i].mend(job.rule.report, job.saturate, segment.line * job.lines.k + segment.column + column(i));
+    extremes.take(vectors[i], job.rule.zero_points);
+  }
+  extremes.fold(kWide ? 32 : width);
+  if constexpr (kWide) {
+    __shared__ Math up[32], down[32];
+    const int warp = thread / 32, lane = thread % 32;
+    if (lane == 0) up[warp] = extremes.up, down[warp] = extremes.down;
+    __syncthreads();
+    extremes = {};
+    if (lane < width / 32) extremes = {up[lane], down[lane]};
+    extremes.fold(32);
+  }
+  if (segment.n == 0) return;
+  const auto chosen = job.rule.choose(extremes.up, extremes.down);
+  if (thread == 0) job.rule.store(number, chosen);
+  if constexpr (kCodes) {
+    const affine::Rounding<Math> rounding(chosen.scale, job.reciprocal, job.rule.q.min - chosen.zero,
+                                          job.rule.q.max - chosen.zero);
+    std::uint8_t* codes = job.codes + segment.line * job.lines.code_bytes;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int n = count(i);
+      if (n == 0) return;
+      Math v[kElems<E>], sums[kElems<E>];
+#pragma unroll
+      for (int j = 0; j < kElems<E>; ++j) v[j] = vectors[i].value(j);
+      rounding.sums(v, sums);
+      unsigned code[kElems<E>];
+#pragma unroll
+      for (int j = 0; j < kElems<E>; ++j) code[j] = affine::low_bits(sums[j]) + static_cast<unsigned>(chosen.zero);
+      affine::Codes<E> of_vector;
+      of_vector.take(code, n);
+      of_vector.write(codes, job.code_access, segment.column + column(i), n);
+    }
+  }
+}
+
+template <class E, bool kCodes>
+int launch_held(SegmentJob<E> job, cudaStream_t stream) {
+  job.width = affine::threads_of_line<E>(job.len, kMostThreads<E>);
+  if (job.width > 32)
+    hold_segments<E, kCodes, true><<<static_cast<unsigned>(job.segments), job.width, 0, stream>>>(job);
+  else
+    hold_segments<E, kCodes, false>
+        <<<static_cast<unsigned>(ceil_div(job.segments, kThreads / job.width)), kThreads, 0, stream>>>(job);
+  return cudaGetLastError();
+}
+
+}  // namespace
+}  // namespace tern::choose_qparams
