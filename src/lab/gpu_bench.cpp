@@ -29,6 +29,7 @@ struct GpuLimits::State {
   static std::span<const GpuLoop> loops(Limit limit) {
     if (limit == Limit::streaming_read) return gpu_read_loops();
     if (limit == Limit::non_temporal_write) return gpu_write_loops();
+    if (limit == Limit::copy) return gpu_copy_loops();
     return {};
   }
   // GB/s of what `put` puts on the stream, 0 when it failed.

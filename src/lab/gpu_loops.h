@@ -1,4 +1,4 @@
-// Kernels that do nothing but read or write memory of a GPU, or multiply: its limits.
+// Kernels that do nothing but read, write or copy memory of a GPU, or multiply: its limits.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@ inline constexpr std::size_t kGpuPassBytes = std::size_t{1} << 20;
 
 std::span<const GpuLoop> gpu_read_loops();
 std::span<const GpuLoop> gpu_write_loops();
+std::span<const GpuLoop> gpu_copy_loops();
 
 // Matrix instructions and nothing else.
 struct GpuComputeLoop {
