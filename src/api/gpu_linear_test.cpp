@@ -55,14 +55,15 @@ class LinearOnGpu : public ::testing::Test {
 TEST_F(LinearOnGpu, LayersGiveTheCpusBits) {
   for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {21, 130}, {300, 1000}, {640, 2560}})
     for (const std::int64_t m : {1, 2, 8, 9, 33, 64, 65, 257})
-      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-        const Weights w = make_weights(n, k, m % 2 == 0 ? Granularity::row() : Granularity::tensor(),
-                                       m == 9 ? Format::b3 : Format::i2);
-        const std::vector<float> bias(static_cast<std::size_t>(n), 0.75F);
-        const Tensor x = tokens(dtype, m, k);
-        const BitLinearOptions options{.m_max = m + 3, .x_dtype = dtype, .y_dtype = dtype, .bias = bias};
-        ASSERT_EQ(forward(*gpu_, w, x, options), forward(*cpu_, w, x, options)) << n << 'x' << k << " m " << m;
-      }
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+        for (const Format format : {m == 9 ? Format::b3 : Format::i2, Format::s8, Format::s4}) {
+          const Weights w = make_weights(n, k, m % 2 == 0 ? Granularity::row() : Granularity::tensor(), format);
+          const std::vector<float> bias(static_cast<std::size_t>(n), 0.75F);
+          const Tensor x = tokens(dtype, m, k);
+          const BitLinearOptions options{.m_max = m + 3, .x_dtype = dtype, .y_dtype = dtype, .bias = bias};
+          ASSERT_EQ(forward(*gpu_, w, x, options), forward(*cpu_, w, x, options))
+              << n << 'x' << k << " m " << m << ' ' << name(format);
+        }
 }
 
 TEST_F(LinearOnGpu, WeightsComeFromOtherLayouts) {
@@ -83,10 +84,10 @@ TEST_F(LinearOnGpu, WeightsComeFromOtherLayouts) {
 
 TEST_F(LinearOnGpu, WeightsComeFromTheHostOrTheGpuInAnySize) {
   for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {17, 129}, {4099, 20'000}, {0, 5}})
-    for (const Format format : {Format::i2, Format::b3}) {
+    for (const Format format : {Format::i2, Format::b3, Format::s8, Format::s4}) {
       const Weights w = make_weights(n, k, Granularity::row(), format);
       const PackedWeights from_host = pack(*gpu_, w);
-      Tensor codes = *Tensor::allocate(host_memory(), DType::u8, {n, row_bytes(format, k)});
+      Tensor codes = *Tensor::allocate(host_memory(), code_dtype(format), {n, row_bytes(format, k)});
       Tensor scales = *Tensor::allocate(host_memory(), DType::f32, {static_cast<std::int64_t>(w.scales.size())});
       if (codes.bytes() > 0) std::memcpy(codes.data(), w.codes.data(), codes.bytes());
       if (scales.bytes() > 0) std::memcpy(scales.data(), w.scales.data(), scales.bytes());
@@ -96,7 +97,7 @@ TEST_F(LinearOnGpu, WeightsComeFromTheHostOrTheGpuInAnySize) {
       EXPECT_EQ(from_host.tile(), "tile_mma");
       EXPECT_EQ(from_host.checksum(), pack(*cpu_, w).checksum());
       EXPECT_EQ(from_gpu->checksum(), from_host.checksum());
-      const TileMma tile = TileMma::of(n, k);
+      const TileMma tile = TileMma::of(n, k, mma_bits(format));
       for (const PackedWeights& packed : {from_host, *from_gpu}) {
         std::vector<std::uint8_t> tiles(static_cast<std::size_t>(tile.bytes()));
         const Shape shape{tile.bytes()};
@@ -107,7 +108,7 @@ TEST_F(LinearOnGpu, WeightsComeFromTheHostOrTheGpuInAnySize) {
         ASSERT_TRUE(gpu_->synchronize().ok());
         for (std::int64_t row = 0; row < tile.row_tiles * 16; ++row)
           for (std::int64_t column = 0; column < tile.column_tiles * 128; ++column)
-            ASSERT_EQ(tile.trit(tiles.data(), row, column),
+            ASSERT_EQ(tile.value(tiles.data(), row, column),
                       row < n && column < k ? w.trits[static_cast<std::size_t>(row * k + column)] : 0)
                 << row << ' ' << column;
       }
@@ -177,45 +178,46 @@ TEST_F(LinearOnGpu, NonFiniteTokensAndBadScalesAreNamed) {
 
 // Captured once, replayed often; and on two streams at once: always the same.
 TEST_F(LinearOnGpu, GraphsAndStreamsGiveTheSameBits) {
-  const Weights w = make_weights(640, 2560);
-  for (const std::int64_t m : {1, 16, 200}) {
-    const Tensor x = tokens(DType::bf16, m, 2560);
-    const BitLinearOptions options{.m_max = m, .x_dtype = DType::bf16, .y_dtype = DType::bf16};
-    const auto want = forward(*cpu_, w, x, options);
-    auto layer = BitLinear::make(*gpu_, pack(*gpu_, w), options);
-    ASSERT_TRUE(layer.ok()) << message(layer);
-    const Tensor there = *x.to(*gpu_);
-    Linear::Problem problem = layer->plan().problem();
-    struct Lane {
-      Tensor y, workspace;
-      cuda::Graph* graph = nullptr;
-    } lanes[2];
-    for (int i = 0; i < 2; ++i) {
-      Lane& lane = lanes[i];
-      lane.y = *gpu_->allocate(DType::bf16, {m, w.n});
-      lane.workspace = *gpu_->allocate(DType::u8, {static_cast<std::int64_t>(layer->workspace_bytes())});
-      const Linear::Output output{.weights = layer->weights(), .y = lane.y.view()};
-      auto graph = cuda::capture(static_cast<cuda::Stream*>(gpu_->stream(i).cuda_stream()), [&]() -> Status {
-        for (int times = 0; times < 5; ++times)
-          if (Status status = layer->plan().run(gpu_->stream(i), lane.workspace.as<std::byte>(),
-                                                {.x = there.view(), .outputs = {&output, 1}});
-              !status.ok())
-            return status;
-        return {};
-      });
-      ASSERT_TRUE(graph.ok()) << message(graph);
-      lane.graph = *graph;
+  for (const Format format : {Format::i2, Format::s8, Format::s4})
+    for (const std::int64_t m : {1, 16, 200}) {
+      const Weights w = make_weights(640, 2560, Granularity::row(), format);
+      const Tensor x = tokens(DType::bf16, m, 2560);
+      const BitLinearOptions options{.m_max = m, .x_dtype = DType::bf16, .y_dtype = DType::bf16};
+      const auto want = forward(*cpu_, w, x, options);
+      auto layer = BitLinear::make(*gpu_, pack(*gpu_, w), options);
+      ASSERT_TRUE(layer.ok()) << message(layer);
+      const Tensor there = *x.to(*gpu_);
+      Linear::Problem problem = layer->plan().problem();
+      struct Lane {
+        Tensor y, workspace;
+        cuda::Graph* graph = nullptr;
+      } lanes[2];
+      for (int i = 0; i < 2; ++i) {
+        Lane& lane = lanes[i];
+        lane.y = *gpu_->allocate(DType::bf16, {m, w.n});
+        lane.workspace = *gpu_->allocate(DType::u8, {static_cast<std::int64_t>(layer->workspace_bytes())});
+        const Linear::Output output{.weights = layer->weights(), .y = lane.y.view()};
+        auto graph = cuda::capture(static_cast<cuda::Stream*>(gpu_->stream(i).cuda_stream()), [&]() -> Status {
+          for (int times = 0; times < 5; ++times)
+            if (Status status = layer->plan().run(gpu_->stream(i), lane.workspace.as<std::byte>(),
+                                                  {.x = there.view(), .outputs = {&output, 1}});
+                !status.ok())
+              return status;
+          return {};
+        });
+        ASSERT_TRUE(graph.ok()) << message(graph);
+        lane.graph = *graph;
+      }
+      for (int replay = 0; replay < 200; ++replay)
+        for (int i = 0; i < 2; ++i)
+          ASSERT_TRUE(cuda::replay(lanes[i].graph, static_cast<cuda::Stream*>(gpu_->stream(i).cuda_stream())).ok());
+      ASSERT_TRUE(gpu_->synchronize().ok());
+      for (Lane& lane : lanes) {
+        const Tensor y = *lane.y.to(*cpu_);
+        EXPECT_EQ(std::memcmp(y.data(), want.data(), want.size()), 0) << m << ' ' << name(format);
+        cuda::destroy(lane.graph);
+      }
     }
-    for (int replay = 0; replay < 200; ++replay)
-      for (int i = 0; i < 2; ++i)
-        ASSERT_TRUE(cuda::replay(lanes[i].graph, static_cast<cuda::Stream*>(gpu_->stream(i).cuda_stream())).ok());
-    ASSERT_TRUE(gpu_->synchronize().ok());
-    for (Lane& lane : lanes) {
-      const Tensor y = *lane.y.to(*cpu_);
-      EXPECT_EQ(std::memcmp(y.data(), want.data(), want.size()), 0) << m;
-      cuda::destroy(lane.graph);
-    }
-  }
 }
 
 // However a launch is cut, and whether it waits for the kernel before or not.
@@ -225,34 +227,50 @@ TEST_F(LinearOnGpu, ATuningChangesNoBit) {
                             {.threads = 256, .grid = GridStrategy::occupancy, .split = 4},
                             {.threads = 1024, .split = 1000, .dependent_launch = true},
                             {.dependent_launch = false}};
-  for (const Granularity& granularity : {Granularity::row(), Granularity::group(128)})
-    for (const std::int64_t m : {1, 8, 40, 200}) {
-      const Weights w = make_weights(650, 2560, granularity);
-      const Tensor x = tokens(DType::bf16, m, 2560);
-      BitLinearOptions options{.m_max = m, .x_dtype = DType::bf16, .y_dtype = DType::bf16};
-      const auto want = forward(*gpu_, w, x, options);
-      for (const Tuning& tuning : tunings) {
-        options.preference.tuning = tuning;
-        ASSERT_EQ(forward(*gpu_, w, x, options), want) << name(granularity) << " m " << m << ' ' << name(tuning);
+  for (const Format format : {Format::i2, Format::s8, Format::s4})
+    for (const Granularity& granularity : {Granularity::row(), Granularity::group(128)})
+      for (const std::int64_t m : {1, 8, 40, 200}) {
+        const Weights w = make_weights(650, 2560, granularity, format);
+        const Tensor x = tokens(DType::bf16, m, 2560);
+        BitLinearOptions options{.m_max = m, .x_dtype = DType::bf16, .y_dtype = DType::bf16};
+        const auto want = forward(*gpu_, w, x, options);
+        for (const Tuning& tuning : tunings) {
+          options.preference.tuning = tuning;
+          ASSERT_EQ(forward(*gpu_, w, x, options), want) << name(granularity) << " m " << m << ' ' << name(tuning);
+        }
       }
-    }
 }
 
 TEST_F(LinearOnGpu, W2a8Gemv) {
-  const Weights w = make_weights(333, 777);
-  Tensor a = *Tensor::allocate(host_memory(), DType::i8, {777});
-  for (std::size_t i = 0; i < 777; ++i) a.as<std::int8_t>()[i] = static_cast<std::int8_t>(i * 37);
-  const Tensor there = *a.to(*gpu_);
-  Tensor out = *gpu_->allocate(DType::i32, {333});
-  const Status status = w2a8_gemv(*gpu_, pack(*gpu_, w), there.view(), out.view(), 333, 777, 1);
-  ASSERT_TRUE(status.ok()) << message(status);
-  ASSERT_TRUE(gpu_->synchronize().ok());
-  const Tensor back = *out.to(*cpu_);
-  for (std::size_t n = 0; n < 333; ++n) {
-    std::int32_t want = 0;
-    for (std::size_t k = 0; k < 777; ++k) want += a.as<std::int8_t>()[k] * w.trits[n * 777 + k];
-    ASSERT_EQ(back.as<std::int32_t>()[n], want) << n;
+  for (const Format format : {Format::i2, Format::s8, Format::s4}) {
+    const Weights w = make_weights(333, 777, Granularity::row(), format);
+    Tensor a = *Tensor::allocate(host_memory(), DType::i8, {777});
+    for (std::size_t i = 0; i < 777; ++i) a.as<std::int8_t>()[i] = static_cast<std::int8_t>(i * 37);
+    const Tensor there = *a.to(*gpu_);
+    Tensor out = *gpu_->allocate(DType::i32, {333});
+    const Status status = w2a8_gemv(*gpu_, pack(*gpu_, w), there.view(), out.view(), 333, 777, 1);
+    ASSERT_TRUE(status.ok()) << message(status);
+    ASSERT_TRUE(gpu_->synchronize().ok());
+    const Tensor back = *out.to(*cpu_);
+    for (std::size_t n = 0; n < 333; ++n) {
+      std::int32_t want = 0;
+      for (std::size_t k = 0; k < 777; ++k) want += a.as<std::int8_t>()[k] * w.trits[n * 777 + k];
+      ASSERT_EQ(back.as<std::int32_t>()[n], want) << n << ' ' << name(format);
+    }
   }
+}
+
+// Scales of more bits may have either sign; they must be finite. On a GPU as on the host.
+TEST_F(LinearOnGpu, ScalesOfWiderWeights) {
+  Weights w = make_weights(40, 300, Granularity::group(64), Format::s4);
+  w.scales[7] = -0.25F;
+  w.scales[8] = 0;
+  const Tensor x = tokens(DType::f32, 3, 300);
+  EXPECT_EQ(forward(*gpu_, w, x, {.m_max = 3}).size(), 3U * 40 * 4);
+  w.scales[9] = NAN;
+  const auto refused = PackedWeights::pack(*gpu_, w.code_view(), w.scale_view(), w.n, w.k, w.granularity, {}, w.format);
+  ASSERT_EQ(refused.code(), Code::invalid_scale);
+  EXPECT_EQ(refused.error().index, 9);
 }
 
 }  // namespace

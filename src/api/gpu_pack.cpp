@@ -109,7 +109,7 @@ Result<PackedWeights::State> pack_on_gpu(const Context& context, const Canonical
                                          std::span<std::byte> memory) {
   const std::int64_t line = row_bytes(given.format, given.k),
                      ranges = make_ranges(given.n, given.k, given.granularity).total;
-  const TileMma tile = TileMma::of(given.n, given.k);
+  const TileMma tile = TileMma::of(given.n, given.k, mma_bits(given.format));
   const PackedScales packed_scales = PackedScales::of(given.n, given.k, given.granularity);
   auto* codes = reinterpret_cast<std::uint8_t*>(memory.data());
   auto* scales = reinterpret_cast<float*>(
@@ -125,7 +125,7 @@ Result<PackedWeights::State> pack_on_gpu(const Context& context, const Canonical
     host_scales = std::move(copy);
     host.scales = host_scales.as<float>().data();
   }
-  TERN_RETURN_IF_ERROR(check_scales(kWhere, "scales", host.scales, ranges));
+  TERN_RETURN_IF_ERROR(check_weight_scales(host));
   std::vector<float> arranged(static_cast<std::size_t>(packed_scales.count));
   packed_scales.arrange(host, arranged.data());
   const Shape scale_shape{packed_scales.count};

@@ -1,37 +1,84 @@
-// The order in which GPU kernels read ternary weights: tiles of 16 rows by 128 columns, each the operands of four
-// matrix instructions (m16n8k32, or a warp's share of m64nNk32), so that a lane reads its part of a tile with one
-// 16-byte load and gets each register of an operand with a shift and a mask.
+// The order in which GPU kernels read weights of 2, 4 or 8 bits: tiles of 16 rows by 128 columns, each the operands of
+// four matrix instructions (m16n8k32, or a warp's share of m64nNk32), so that a lane reads its part of a tile with one
+// 16-byte load for every 2 bits and gets each register of an operand with a shift and a mask.
 //
-//     lane 4g + t of a warp, word i, byte b     7 6 | 5 4 | 3 2 | 1 0
-//     trit (two's complement) of step              3     2     1     0
+//     lane 4g + t of a warp, load v, word i, byte b
+//                               bit  7 6 | 5 4 | 3 2 | 1 0
+//         trits (v = 0), of step        3     2     1     0
+//         s4 (v = 0, 1), of step    2v + 1    |     2v
+//         s8 (v = 0 .. 3), of step            v
 //         row    16 * row tile + g + 8 * (i % 2)
 //         column 128 * column tile + 32 * step + 16 * (i / 2) + 4t + b
 //
-// word << (6 - 2 * step) & 0xC0C0C0C0 is register i of that step, each byte 64 times its trit. The tiles of sixteen
-// rows lie one behind the other along k. Rows and columns are padded to whole tiles with zeros.
+// Weights are in two's complement. An operand has a weight in the highest bits of each byte, so it is 64 times a trit,
+// 16 times a weight of 4 bits, once one of 8. A tile is its loads, 512 bytes each; the tiles of sixteen rows lie one
+// behind the other along k. Rows and columns are padded to whole tiles with zeros.
 #pragma once
 
 #include <cstdint>
 
 #include "base/checked.h"
+#include "tern/types.h"
 
 namespace tern {
 
+// What a tile is to a lane, by the bits of a weight.
+template <int kBits_>
+struct MmaWeights {
+  static_assert(kBits_ == 2 || kBits_ == 4 || kBits_ == 8);
+  static constexpr int kBits = kBits_;
+  static constexpr int kLoads = kBits / 2;  // of 16 bytes
+  static constexpr int kTileBytes = 512 * kLoads;
+  static constexpr int kUnitLog = 8 - kBits;  // a weight of 1 is 2^kUnitLog in a register
+  static constexpr int kUnit = 1 << kUnitLog;
+  static constexpr int kStepsOfLoad = 8 / kBits;
+  // Sums of so many columns fit: 128 * 2^(kBits - 1) * kUnit * k < 2^31, of trits 128 * kUnit * k.
+  static constexpr std::int64_t kMaxK = (std::int64_t{1} << (kBits == 2 ? 18 : 17)) - 1;
+
+  static constexpr int load_of(int step) { return step / kStepsOfLoad; }
+  // Register i of a step's operand, from word i of the step's load.
+  static constexpr std::uint32_t operand(std::uint32_t word, int step) {
+    constexpr std::uint32_t kMask = (0xFFU << kUnitLog & 0xFFU) * 0x01010101U;
+    return word << (kUnitLog - kBits * (step % kStepsOfLoad)) & kMask;
+  }
+  // Word i of a load of lane 4g + t, from the canonical row that it is of; zeros behind k. Of 4 and 8 bits alone: codes
+  // of trits are not in two's complement.
+  static constexpr std::uint32_t word(const std::uint8_t* row, std::int64_t k, std::int64_t column_tile, int load,
+                                      int i, int t) {
+    static_assert(kBits > 2);
+    std::uint32_t word = 0;
+    for (int s = 0; s < kStepsOfLoad; ++s)
+      for (int b = 0; b < 4; ++b) {
+        const std::int64_t column = 128 * column_tile + 32 * (load * kStepsOfLoad + s) + 16 * (i / 2) + 4 * t + b;
+        if (column >= k) continue;
+        const std::int64_t bit = column * kBits;
+        word |= (row[bit / 8] >> (bit % 8) & ((1U << kBits) - 1)) << (8 * b + kBits * s);
+      }
+    return word;
+  }
+  // The sum of weights of which each was kUnit times as much. Exact: it is a multiple.
+  static constexpr std::int32_t dot_of(std::int32_t sum) { return sum >> kUnitLog; }
+};
+
+// Bits of a weight of linear on a GPU.
+constexpr int mma_bits(Format format) { return format == Format::s8 ? 8 : format == Format::s4 ? 4 : 2; }
+
 struct TileMma {
-  static constexpr std::int64_t kRows = 16, kColumns = 128, kBytes = 512;
-  static constexpr int kUnit = 64;  // what a trit of 1 is in a register
+  static constexpr std::int64_t kRows = 16, kColumns = 128;
 
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t row_tiles = 0;
   std::int64_t column_tiles = 0;
+  int bits = 2;
 
-  static constexpr TileMma of(std::int64_t n, std::int64_t k) {
-    return {.n = n, .k = k, .row_tiles = ceil_div(n, kRows), .column_tiles = ceil_div(k, kColumns)};
+  static constexpr TileMma of(std::int64_t n, std::int64_t k, int bits) {
+    return {.n = n, .k = k, .row_tiles = ceil_div(n, kRows), .column_tiles = ceil_div(k, kColumns), .bits = bits};
   }
-  [[nodiscard]] constexpr std::int64_t bytes() const { return row_tiles * column_tiles * kBytes; }
+  [[nodiscard]] constexpr std::int64_t tile_bytes() const { return std::int64_t{256} * bits; }
+  [[nodiscard]] constexpr std::int64_t bytes() const { return row_tiles * column_tiles * tile_bytes(); }
 
-  // Where the trit of a row and column lies: the byte, and its lowest bit.
+  // Where the weight of a row and column lies: the byte, and its lowest bit.
   struct Place {
     std::int64_t byte;
     int bit;
@@ -39,14 +86,19 @@ struct TileMma {
   [[nodiscard]] constexpr Place place(std::int64_t row, std::int64_t column) const {
     const std::int64_t r = row % kRows, c = column % kColumns;
     const std::int64_t lane = 4 * (r % 8) + c % 16 / 4, word = r / 8 + 2 * (c % 32 / 16);
-    return {(row / kRows * column_tiles + column / kColumns) * kBytes + lane * 16 + word * 4 + c % 4,
-            static_cast<int>(2 * (c / 32))};
+    const std::int64_t bit = bits * (c / 32);  // of the loads, were their bytes side by side
+    return {
+        (row / kRows * column_tiles + column / kColumns) * tile_bytes() + bit / 8 * 512 + lane * 16 + word * 4 + c % 4,
+        static_cast<int>(bit % 8)};
   }
-  [[nodiscard]] constexpr int trit(const std::uint8_t* packed, std::int64_t row, std::int64_t column) const {
+  [[nodiscard]] constexpr int value(const std::uint8_t* packed, std::int64_t row, std::int64_t column) const {
     const Place at = place(row, column);
-    const int code = (packed[at.byte] >> at.bit) & 3;
-    return code == 3 ? -1 : code;
+    const int code = packed[at.byte] >> at.bit & ((1 << bits) - 1);
+    return code >> (bits - 1) != 0 ? code - (1 << bits) : code;
   }
 };
+static_assert(MmaWeights<2>::operand(0x00000004, 1) == 64 && MmaWeights<2>::operand(0xC0, 3) == 0xC0);
+static_assert(MmaWeights<4>::operand(0x0000FF12, 0) == 0xF020 && MmaWeights<4>::operand(0x0000FF12, 1) == 0xF010);
+static_assert(MmaWeights<8>::operand(0x80FF7F12, 3) == 0x80FF7F12);
 
 }  // namespace tern

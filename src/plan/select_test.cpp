@@ -319,7 +319,7 @@ TEST(TheList, SaysInWhatFloatModesAddUp) {
     EXPECT_EQ(g.accumulator, "int32") << kernel.info.name;
     EXPECT_TRUE(g.bit_stable);
   }
-  EXPECT_EQ(on_tensor_cores, 6);  // i2 and b3 of three generations
+  EXPECT_EQ(on_tensor_cores, 12);  // i2, b3, s8 and s4 of three generations
 }
 
 TEST(TheList, NamesAreTheirPartsAndReferencesComeLast) {

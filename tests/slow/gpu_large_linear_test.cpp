@@ -77,7 +77,7 @@ class LargeLinear : public ::testing::Test {
 // 262,200 x 33,000 weights are 2.16 GB of tiles.
 TEST_F(LargeLinear, Tiles) {
   const std::int64_t n = 262'200, k = 33'000;
-  ASSERT_GT(TileMma::of(n, k).bytes(), kLimit);
+  ASSERT_GT(TileMma::of(n, k, 2).bytes(), kLimit);
   Random random(61);
   const Tensor codes = trits(n, k, random);
   for (const Granularity& granularity : {Granularity::tensor(), Granularity::group(128)}) {

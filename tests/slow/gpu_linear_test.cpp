@@ -20,17 +20,24 @@ class GpuLinear : public ::testing::Test {
 TEST_F(GpuLinear, AHundredThousandRandomProblems) {
   Random random(77);
   const auto epilogues = all_epilogues();
-  std::vector<NamedKernel> cuda_kernels;
-  std::optional<NamedKernel> cpu;
-  for (const NamedKernel& kernel : runnable_kernels("linear", Format::i2))
-    if (kernel.on_gpu)
-      cuda_kernels.push_back(kernel);
-    else if (!cpu)
-      cpu = kernel;
-  ASSERT_FALSE(cuda_kernels.empty());
+  struct Kernels {
+    Format format;
+    std::vector<NamedKernel> cuda;
+    std::optional<NamedKernel> cpu;
+  } all[] = {{Format::i2, {}, {}}, {Format::s8, {}, {}}, {Format::s4, {}, {}}};
+  for (Kernels& of : all) {
+    for (const NamedKernel& kernel : runnable_kernels("linear", of.format))
+      if (kernel.on_gpu)
+        of.cuda.push_back(kernel);
+      else if (!of.cpu)
+        of.cpu = kernel;
+    ASSERT_FALSE(of.cuda.empty());
+  }
   for (int i = 0; i < 100'000; ++i) {
     const bool many = random.below(8) == 0;
-    Linear::Problem p{.m_max = 1 + random.below(many ? 300 : 20), .k = random.below(many ? 300 : 700)};
+    const auto& [format, cuda_kernels, cpu] = all[random.below(3)];
+    Linear::Problem p{
+        .m_max = 1 + random.below(many ? 300 : 20), .k = random.below(many ? 300 : 700), .format = format};
     const DType types[] = {DType::i8, DType::f32, DType::f16, DType::bf16};
     p.x_dtype = types[random.below(4)];
     Linear::Matrix matrix = epilogues[static_cast<std::size_t>(random.below(25))];
@@ -49,22 +56,35 @@ TEST_F(GpuLinear, AHundredThousandRandomProblems) {
   }
 }
 
-// 66,000 x 33,000 weights: offsets of tiles, and of results with many tokens, beyond 31 bits.
-TEST_F(GpuLinear, MoreThanTwoToThe31) {
-  const std::int64_t n = 66'000, k = 33'000, line = row_bytes(Format::i2, k);
-  Random random(5);
-  Tensor codes = *Tensor::allocate(host_memory(), DType::u8, {n, line});
-  for (std::uint8_t& byte : codes.as<std::uint8_t>()) {
+void fill_codes(Tensor& codes, Format format, Random& random) {
+  const std::span bytes(static_cast<std::uint8_t*>(codes.data()), codes.bytes());
+  for (std::uint8_t& byte : bytes) {
+    if (format == Format::s8) {
+      byte = static_cast<std::uint8_t>(random.next());
+      continue;
+    }
     byte = 0x55;
     for (int j = 0; j < 4; ++j) byte = static_cast<std::uint8_t>(byte + ((random.below(3) - 1) * (1 << (2 * j))));
   }
+}
+
+// 66,000 x 33,000 weights: offsets of tiles, and of results with many tokens, beyond 31 bits; of s8 bytes, too.
+class GpuLinearOf : public GpuLinear, public ::testing::WithParamInterface<Format> {};
+INSTANTIATE_TEST_SUITE_P(Formats, GpuLinearOf, ::testing::Values(Format::i2, Format::s8),
+                         [](const auto& param) { return std::string(name(param.param)); });
+TEST_P(GpuLinearOf, MoreThanTwoToThe31) {
+  const Format format = GetParam();
+  const std::int64_t n = 66'000, k = 33'000, line = row_bytes(format, k);
+  Random random(5);
+  Tensor codes = *Tensor::allocate(host_memory(), code_dtype(format), {n, line});
+  fill_codes(codes, format, random);
   std::vector<float> scales(static_cast<std::size_t>(n));
   for (float& s : scales) s = odd_scale(random);
   const auto packed = PackedWeights::pack(*gpu(), std::as_const(codes).view(), {scales.data(), DType::f32, {n}}, n, k,
-                                          Granularity::row());
+                                          Granularity::row(), {}, format);
   ASSERT_TRUE(packed.ok()) << packed.error().str();
   for (const std::int64_t m : {1, 5, 100, 40'000}) {
-    Linear::Problem p{.m_max = m, .k = k};
+    Linear::Problem p{.m_max = m, .k = k, .format = format};
     p.matrices = {{.n = n, .granularity = Granularity::row(), .y_dtype = DType::i32}};
     Tensor x = *Tensor::allocate(host_memory(), DType::i8, {m, k});
     for (std::int8_t& v : x.as<std::int8_t>()) v = static_cast<std::int8_t>(random.below(256) - 128);
@@ -83,7 +103,7 @@ TEST_F(GpuLinear, MoreThanTwoToThe31) {
       std::int32_t want = 0, got = 0;
       for (std::int64_t j = 0; j < k; ++j)
         want += x.as<std::int8_t>()[static_cast<std::size_t>(token * k + j)] *
-                read_code(Format::i2, codes.as<std::uint8_t>().data() + row * line, j);
+                read_code(format, static_cast<const std::uint8_t*>(codes.data()) + row * line, j);
       ASSERT_TRUE(gpu()
                       ->copy({&got, DType::i32, {1}},
                              ConstTensorView(y.as<std::int32_t>().data() + token * n + row, DType::i32, {1},

@@ -317,7 +317,7 @@ Status staged(const dynamic_quantize::Params& p, Run run) {
   return status;
 }
 
-// Weights as a GPU reads them, made trit by trit from those of a CPU.
+// Weights as a GPU reads them, made one by one from those of a CPU.
 class WeightsOnGpu {
  public:
   explicit WeightsOnGpu(const PackedWeights::State& w)
@@ -338,13 +338,13 @@ class WeightsOnGpu {
  private:
   // On an address that a GPU's allocation would have.
   static std::vector<std::uint8_t> tiles_of(const PackedWeights::State& w) {
-    const TileMma tile = TileMma::of(w.n, w.k);
+    const TileMma tile = TileMma::of(w.n, w.k, mma_bits(w.format));
     std::vector<std::uint8_t> tiles(static_cast<std::size_t>(tile.bytes()));
     for (std::int64_t n = 0; n < w.n; ++n)
       for (std::int64_t k = 0; k < w.k; ++k) {
         const TileMma::Place at = tile.place(n, k);
         tiles[static_cast<std::size_t>(at.byte)] |=
-            static_cast<std::uint8_t>((w.tile.value(w.codes, n, k) & 3) << at.bit);
+            static_cast<std::uint8_t>((w.tile.value(w.codes, n, k) & ((1 << tile.bits) - 1)) << at.bit);
       }
     return tiles;
   }

@@ -9,6 +9,7 @@
 
 #include "format/format.h"
 #include "lab/weights.h"
+#include "ops/linear/packed_weights.h"
 #include "tern/linear.h"
 
 namespace tern::test {
@@ -19,7 +20,8 @@ inline Context open(ContextConfig config = {}) {
   return *context;
 }
 
-// Canonical weights with the trits they were made of; 3 x 10 has padding in every row and in the tile.
+// Canonical weights with the trits, or codes of more bits, that they were made of; 3 x 10 has padding in every row and
+// in the tile.
 struct Weights {
   std::int64_t n = 3, k = 10;
   Granularity granularity = Granularity::row();
@@ -45,7 +47,9 @@ inline Weights make_weights(std::int64_t n = 3, std::int64_t k = 10, Granularity
   lab::Random random(static_cast<std::uint64_t>(n * k));
   const std::int64_t bytes = row_bytes(format, k);
   w.codes.resize(static_cast<std::size_t>(n * bytes));
-  for (std::int64_t i = 0; i < n * k; ++i) w.trits.push_back(static_cast<std::int8_t>(random.below(3) - 1));
+  const CodeRange range = is_trits(format) ? CodeRange{-1, 1} : code_range(format);
+  for (std::int64_t i = 0; i < n * k; ++i)
+    w.trits.push_back(static_cast<std::int8_t>(range.min + random.below(range.max - range.min + 1)));
   for (std::int64_t i = 0; i < n; ++i) pack_row(format, w.trits.data() + i * k, k, w.codes.data() + i * bytes);
   const std::int64_t groups = granularity.kind == Granularity::Kind::group ? (k - 1) / granularity.group_size + 1 : 1;
   const std::int64_t scales = granularity.kind == Granularity::Kind::tensor ? 1 : n * groups;

@@ -18,6 +18,9 @@ struct FloatModes {
 };
 extern const FloatModes float_sm75, float_sm80, float_sm90a;
 
+// All of a generation for weights of 8 and 4 bits, in files of their own too.
+extern const Cuda wide_sm75, wide_sm80, wide_sm90a;
+
 namespace {
 
 // The problem with some of its matrices; those without rows never.
@@ -32,10 +35,10 @@ Params matrices_of(const Params& all, Wanted wanted) {
 
 // Whether the integer kernels take a matrix.
 inline bool for_integers(const Params& p, const Matrix& matrix) {
-  return p.k > 0 && p.k <= kMaxMmaK && exact(p.math, matrix.spec.granularity);
+  return p.k > 0 && p.k <= max_mma_k(p.format) && exact(p.math, matrix.spec.granularity);
 }
 
-// exact(params, workspace, launch) gets problems of int8 sums with k from 1 to kMaxMmaK.
+// exact(params, workspace, launch) gets problems of int8 sums with k from 1 to max_mma_k().
 template <class Exact>
 int launch_chosen(const Params& all, std::byte* workspace, const cuda::Launch& launch, const FloatModes& modes,
                   Exact exact_launch) {

@@ -54,7 +54,7 @@ bool float_serves(const Params& p) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   const bool int8 = p.math == LinearMath::w2a8;
   if (!int8 && kSm < 80 && p.x_dtype != DType::f16) return false;  // no bf16 on tensor cores
-  if (p.k < 1 || p.k > kMaxMmaK || p.m > kMost) return false;
+  if (p.k < 1 || p.k > Trits::kMaxK || p.m > kMost) return false;
   const int parts = !int8 && p.x_dtype == DType::f32 ? 3 : 1;
   std::int64_t row_tiles = 0;
   for (std::size_t i = 0; i < p.count; ++i) {
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kCopyThreads)
 // Tokens with zeros behind them, on boundaries.
 template <class Raw>
 __global__ void __launch_bounds__(kCopyThreads)
-    copy_tokens(const Raw* x, std::int64_t stride, int m, int k, int columns, Raw* to) {
+    pad_tokens(const Raw* x, std::int64_t stride, int m, int k, int columns, Raw* to) {
   for (int token = blockIdx.x; token < m; token += gridDim.x)
 #pragma unroll 4
     for (int column = threadIdx.x; column < columns; column += kCopyThreads)
@@ -206,7 +206,8 @@ template <class Math, int kParts, class F, int kSm, bool kAll>
 int launch_shape(const FloatJob& f, const cuda::Launch& launch, const FloatTuning& tuning) {
   const bool early = tuning.early_start && kSm >= 90;
   // What registers hold: column tiles whose loads are under way, tokens, and blocks of a multiprocessor.
-  constexpr int kAtOnce = kParts > 1 ? 1 : F::kFlushes > 2 ? 2 : 4;
+  constexpr int kFewer = Math::W::kLoads == 4 ? 2 : 1;
+  constexpr int kAtOnce = kParts > 1 ? 1 : (F::kFlushes > 2 ? 2 : 4) / kFewer;
   constexpr int kAtOnce16 = kSm >= 80 ? 2 : 1, kTokenTiles = kParts == 1 && kSm >= 80 ? 4 : 2;
   constexpr int kStages = kSm >= 90 ? 3 : 2;
   constexpr int kBlocks = F::kGroups || F::kFlushes > 1 ? 1 : 2;
@@ -231,7 +232,7 @@ template <class Math, int kParts, int kSm>
 int launch_mode(const FloatJob& f, const cuda::Launch& launch, const FloatTuning& tuning) {
   constexpr bool kInt8 = Math::kElementBytes == 1;
   constexpr int kMost = flush_most<kSm>(kInt8);
-  constexpr bool kAll = kParts == 1;
+  constexpr bool kAll = kParts == 1 && Math::W::kLoads == 1;
   if constexpr (!kInt8)
     if (f.group == 0) return launch_shape<Math, kParts, Fold<kMost, false>, kSm, kAll>(f, launch, tuning);
   if (flush_of(kMost, f.group, f.job.k) == kMost)
@@ -239,17 +240,15 @@ int launch_mode(const FloatJob& f, const cuda::Launch& launch, const FloatTuning
   return launch_shape<Math, kParts, Fold<kStepColumns, true>, kSm, false>(f, launch, tuning);
 }
 
-template <int kSm>
+// Wider weights than trits meet int8 alone.
+template <class W, int kSm>
 int launch_tokens(const FloatJob& f, DType dtype, const cuda::Launch& launch, const FloatTuning& tuning) {
-  switch (dtype) {
-    case DType::i8: return launch_mode<Int8Math, 1, kSm>(f, launch, tuning);
-    case DType::f16: return launch_mode<HalfMath<cuda::F16>, 1, kSm>(f, launch, tuning);
-    case DType::bf16:
-      if constexpr (kSm >= 80) return launch_mode<HalfMath<cuda::Bf16>, 1, kSm>(f, launch, tuning);
-      break;
-    default:
-      if constexpr (kSm >= 80) return launch_mode<HalfMath<cuda::Bf16>, 3, kSm>(f, launch, tuning);
-      break;
+  if (dtype == DType::i8) return launch_mode<Int8Math<W>, 1, kSm>(f, launch, tuning);
+  if constexpr (W::kLoads == 1) {
+    if (dtype == DType::f16) return launch_mode<HalfMath<cuda::F16>, 1, kSm>(f, launch, tuning);
+    if constexpr (kSm >= 80)
+      return dtype == DType::bf16 ? launch_mode<HalfMath<cuda::Bf16>, 1, kSm>(f, launch, tuning)
+                                  : launch_mode<HalfMath<cuda::Bf16>, 3, kSm>(f, launch, tuning);
   }
   return cudaErrorInvalidValue;
 }
@@ -270,7 +269,7 @@ FloatJob window(FloatJob f, std::int64_t first, std::int64_t count) {
 }
 
 // x where tensor cores can read it, or copied there in pieces.
-template <int kSm, class Raw>
+template <class W, int kSm, class Raw>
 int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch& launch, const FloatTuning& tuning) {
   const auto at = reinterpret_cast<std::uintptr_t>(f.tokens.x);
   const std::int64_t stride_bytes = f.tokens.stride * static_cast<std::int64_t>(sizeof(Raw));
@@ -278,7 +277,7 @@ int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch
     f.x = static_cast<const std::byte*>(f.tokens.x);
     f.x_stride = stride_bytes;
     f.x_columns = f.job.k;
-    return launch_tokens<kSm>(f, f.tokens.dtype, launch, tuning);
+    return launch_tokens<W, kSm>(f, f.tokens.dtype, launch, tuning);
   }
   const auto columns = static_cast<std::int32_t>(padded(f.job.k));
   f.x = workspace.x;
@@ -287,11 +286,11 @@ int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch
   for (std::int64_t first = 0; first < f.job.m; first += kCopiedTokens) {
     const std::int64_t rest = f.job.m - first;
     const FloatJob piece = window<Raw>(f, first, rest < kCopiedTokens ? rest : kCopiedTokens);
-    copy_tokens<Raw><<<copy_blocks(piece.job.m, launch), kCopyThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(
+    pad_tokens<Raw><<<copy_blocks(piece.job.m, launch), kCopyThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(
         static_cast<const Raw*>(piece.tokens.x), piece.tokens.stride, piece.job.m, piece.job.k, columns,
         reinterpret_cast<Raw*>(workspace.x));
     if (const int code = cudaGetLastError(); code != cudaSuccess) return code;
-    if (const int code = launch_tokens<kSm>(piece, f.tokens.dtype, launch, tuning); code != cudaSuccess) return code;
+    if (const int code = launch_tokens<W, kSm>(piece, f.tokens.dtype, launch, tuning); code != cudaSuccess) return code;
   }
   return cudaSuccess;
 }
@@ -319,7 +318,7 @@ inline FloatJob float_job(const Params& p, const cuda::Launch& launch) {
 }
 
 // Matrices [begin, end) of a problem, whose groups are the same.
-template <int kSm>
+template <class W, int kSm>
 int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const FloatWorkspace& workspace,
                     const cuda::Launch& launch, const FloatTuning& tuning) {
   Params p = all;
@@ -328,9 +327,9 @@ int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const
   FloatJob f = float_job(p, launch);
   if (f.job.row_tiles == 0) return cudaSuccess;
   const std::int64_t columns = padded(p.k);
-  if (p.x_dtype == DType::i8) return launch_given<kSm, std::int8_t>(f, workspace, launch, tuning);
+  if (p.x_dtype == DType::i8) return launch_given<W, kSm, std::int8_t>(f, workspace, launch, tuning);
   if (p.math == LinearMath::w2_float && p.x_dtype != DType::f32)
-    return launch_given<kSm, std::uint16_t>(f, workspace, launch, tuning);
+    return launch_given<W, kSm, std::uint16_t>(f, workspace, launch, tuning);
   f.x = workspace.x;
   f.x_columns = static_cast<std::int32_t>(columns);
   if (p.math == LinearMath::w2a8) {
@@ -344,7 +343,7 @@ int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const
     f.x_part = columns * 2 * p.m;
     f.tiny = workspace.tiny;
   }
-  return launch_tokens<kSm>(f, f.tokens.dtype, launch, tuning);
+  return launch_tokens<W, kSm>(f, f.tokens.dtype, launch, tuning);
 }
 
 // Float tokens as int8, or split.
@@ -370,14 +369,14 @@ inline int prepare(const Params& p, const FloatWorkspace& workspace, const cuda:
 }
 
 // What float_serves<kSm>() takes. The workspace has float_workspace_bytes() of a problem with at least so many tokens.
-template <int kSm>
+template <class W, int kSm>
 int float_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch, const FloatTuning& tuning = {}) {
   const FloatWorkspace parts(workspace, p.math, p.x_dtype, p.m, p.k);
   if (const int code = prepare(p, parts, launch); code != cudaSuccess) return code;
   for (std::size_t begin = 0, end = 0; begin < p.count; begin = end) {
     const std::int64_t group = group_of(p.matrices[begin].spec.granularity);
     for (end = begin; end < p.count && group_of(p.matrices[end].spec.granularity) == group;) ++end;
-    const int code = launch_matrices<kSm>(p, begin, end, parts, launch, tuning);
+    const int code = launch_matrices<W, kSm>(p, begin, end, parts, launch, tuning);
     if (code != cudaSuccess) return code;
   }
   return cudaSuccess;

@@ -52,7 +52,7 @@ struct FloatJob {
 
 // --- weights ---
 
-template <class F, int kRowTiles>
+template <class W, class F, int kRowTiles>
 struct Rows {
   const uint4* tiles[kRowTiles];  // null: behind the last row
   const float* scales[kRowTiles];
@@ -69,7 +69,8 @@ struct Rows {
       const bool there = tile < f.job.row_tiles;
       const MatrixJob& matrix = f.job.matrix_of(there ? tile : 0);
       const int own_tile = tile - matrix.first_tile;
-      tiles[r] = there ? matrix.tiles + std::int64_t{own_tile} * f.job.column_tiles * kWarp + lane : nullptr;
+      const std::int64_t before = std::int64_t{own_tile} * f.job.column_tiles;
+      tiles[r] = there ? matrix.tiles + before * LaneTile<W>::kStride + lane : nullptr;
       if constexpr (F::kGroups) {
         scales[r] = matrix.scales + own_tile * kTileRows + lane / 4;
         scale_stride[r] = matrix.scale_stride;
@@ -82,12 +83,15 @@ struct Rows {
     return min(static_cast<int>(static_cast<std::uint64_t>(step) * group_share >> 31), last_group);
   }
   // A column tile, or zeros from `last` on.
-  [[nodiscard]] __device__ Weights<F, kRowTiles> load(int tile, int last) const {
-    Weights<F, kRowTiles> weights = {};
+  [[nodiscard]] __device__ Weights<W, F, kRowTiles> load(int tile, int last) const {
+    Weights<W, F, kRowTiles> weights = {};
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
       if (tiles[r] == nullptr || tile >= last) continue;
-      weights.words[r] = load_once(tiles[r] + static_cast<std::int64_t>(tile) * kWarp);
+#pragma unroll
+      for (int v = 0; v < W::kLoads; ++v)
+        weights.tiles[r].loads[v] =
+            load_once(tiles[r] + static_cast<std::int64_t>(tile) * LaneTile<W>::kStride + v * kWarp);
       if constexpr (F::kGroups) {
 #pragma unroll
         for (int flush = 0; flush < F::kFlushes; ++flush) {
@@ -165,8 +169,9 @@ __global__ void __launch_bounds__(kFewThreads, 1) multiply_few(const __grid_cons
   const int first_token = static_cast<int>(blockIdx.x % f.blocks_abreast) * Shape::kTokens;
   const int first = unit * f.unit, last = min(first + f.unit, f.job.column_tiles);
 
-  const Rows<F, kRowTiles> rows(f, first_row_tile, lane);
-  Weights<F, kRowTiles> weights[kAtOnce];
+  using W = typename Math::W;
+  const Rows<W, F, kRowTiles> rows(f, first_row_tile, lane);
+  Weights<W, F, kRowTiles> weights[kAtOnce];
 #pragma unroll
   for (int d = 0; d < kAtOnce; ++d) weights[d] = rows.load(first + d, last);
   wait_for_previous();
@@ -264,8 +269,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) multiply_many
   const int first_token = static_cast<int>(blockIdx.x / f.blocks_abreast) * Shape::kTokens;
   const int column_tiles = f.job.column_tiles, items = column_tiles * kParts;
 
-  const Rows<F, kRowTiles> rows(f, first_row_tile + warp_row / kTileRows, lane);
-  Weights<F, kRowTiles> weights, next = rows.load(0, column_tiles);
+  using W = typename Math::W;
+  const Rows<W, F, kRowTiles> rows(f, first_row_tile + warp_row / kTileRows, lane);
+  Weights<W, F, kRowTiles> weights, next = rows.load(0, column_tiles);
   wait_for_previous();
 
   // Sixteen bytes at a time; a thread has the same columns of several tokens.

@@ -1,8 +1,9 @@
-// Words of the float modes of linear on tensor cores: how four neighbouring elements of a token meet a lane's trits,
-// what a lane reads of the weights, and how sums are folded. For .cu files only.
+// Words of the float modes of linear on tensor cores: how four neighbouring elements of a token meet a lane's
+// weights, what a lane reads of the weights, and how sums are folded. For .cu files only.
 #pragma once
 
 #include "ops/linear/cuda_job.h"
+#include "ops/linear/cuda_ptx.h"
 
 namespace tern::linear {
 namespace {
@@ -10,10 +11,6 @@ namespace {
 constexpr int kStepColumns = 32, kTileColumns = 128;
 
 // --- matrix instructions: 16 rows, 8 tokens ---
-
-// Of word i of a lane's 16 bytes the trits of a step, in the two highest bits of each byte; steps are constants where
-// loops are unrolled.
-__device__ inline unsigned operand_at(unsigned word, int step) { return word << (6 - 2 * step) & 0xC0C0C0C0U; }
 
 // Two bytes of an operand as bf16 or f16: a trit in the two highest bits is twice its value in both types.
 //     15 14 | 13 .. 0      01: 0x4000 is 2.0      11: 0xC000 is -2.0      00: 0
@@ -76,6 +73,7 @@ __device__ inline void mma_32_columns(int (&c)[4], const unsigned (&a)[4], unsig
 // bf16 and f16. A sum is twice what it stands for.
 template <class E>
 struct HalfMath {
+  using W = Trits;
   using Sum = float;
   using Quad = uint2;
   static constexpr int kElementBytes = 2;
@@ -83,8 +81,8 @@ struct HalfMath {
   static __device__ float widen(float sum) { return sum; }
 
   template <int kRowTiles, int kTokenTiles, class Quads>
-  static __device__ void add_step(float (&sums)[kRowTiles][kTokenTiles][4], const uint4 (&words)[kRowTiles], int step,
-                                  const Quads& quad) {
+  static __device__ void add_step(float (&sums)[kRowTiles][kTokenTiles][4], const LaneTile<W> (&tiles)[kRowTiles],
+                                  int step, const Quads& quad) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       Quad x[kTokenTiles];
@@ -92,8 +90,9 @@ struct HalfMath {
       for (int j = 0; j < kTokenTiles; ++j) x[j] = quad(step, half, j);
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
-        const unsigned upper = operand_at(half == 0 ? words[r].x : words[r].z, step);  // rows g
-        const unsigned lower = operand_at(half == 0 ? words[r].y : words[r].w, step);  // rows g + 8
+        unsigned bytes[4];
+        tiles[r].operand(bytes, step);
+        const unsigned upper = bytes[2 * half], lower = bytes[2 * half + 1];  // rows g, rows g + 8
         const unsigned a[4] = {low_halves(upper), low_halves(lower), high_halves(upper), high_halves(lower)};
 #pragma unroll
         for (int j = 0; j < kTokenTiles; ++j) mma_16_columns<E>(sums[r][j], a, x[j]);
@@ -102,17 +101,20 @@ struct HalfMath {
   }
 };
 
-// int8. A sum is 64 times what it stands for, and exact: a flush is 128 columns at most.
+// int8. A sum is W::kUnit times what it stands for, and exact, as an f32 too: a flush is 128 columns at most, and
+// 128 * 128 * 128 is 2^21.
+template <class W_>
 struct Int8Math {
+  using W = W_;
   using Sum = int;
   using Quad = unsigned;
   static constexpr int kElementBytes = 1;
-  static constexpr float kUnit = 1.0F / TileMma::kUnit;
+  static constexpr float kUnit = 1.0F / W::kUnit;
   static __device__ float widen(int sum) { return __int2float_rn(sum); }
 
   template <int kRowTiles, int kTokenTiles, class Quads>
-  static __device__ void add_step(int (&sums)[kRowTiles][kTokenTiles][4], const uint4 (&words)[kRowTiles], int step,
-                                  const Quads& quad) {
+  static __device__ void add_step(int (&sums)[kRowTiles][kTokenTiles][4], const LaneTile<W> (&tiles)[kRowTiles],
+                                  int step, const Quads& quad) {
     Quad x[2][kTokenTiles];
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -120,8 +122,8 @@ struct Int8Math {
       for (int j = 0; j < kTokenTiles; ++j) x[half][j] = quad(step, half, j);
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
-      const unsigned a[4] = {operand_at(words[r].x, step), operand_at(words[r].y, step), operand_at(words[r].z, step),
-                             operand_at(words[r].w, step)};
+      unsigned a[4];
+      tiles[r].operand(a, step);
 #pragma unroll
       for (int j = 0; j < kTokenTiles; ++j) mma_32_columns(sums[r][j], a, x[0][j], x[1][j]);
     }
@@ -138,10 +140,10 @@ struct Fold {
   static constexpr int kFlushes = kTileColumns / kFlush;  // of a tile
 };
 
-// A lane's part of a column tile: its words, and the scales of rows g and g + 8 where groups have their own.
-template <class F, int kRowTiles>
+// A lane's part of a column tile, and the scales of rows g and g + 8 where groups have their own.
+template <class W, class F, int kRowTiles>
 struct Weights {
-  uint4 words[kRowTiles];
+  LaneTile<W> tiles[kRowTiles];
   float scales[F::kGroups ? F::kFlushes : 1][kRowTiles][2];
 };
 
@@ -155,7 +157,7 @@ __device__ inline uint4 load_once(const uint4* from) {
 
 // Adds a column tile to f32 sums.
 template <class Math, class F, int kRowTiles, int kTokenTiles, class Quads>
-__device__ void add_tile(float (&to)[kRowTiles][kTokenTiles][4], const Weights<F, kRowTiles>& weights,
+__device__ void add_tile(float (&to)[kRowTiles][kTokenTiles][4], const Weights<typename Math::W, F, kRowTiles>& weights,
                          const Quads& quad) {
   constexpr int kSteps = F::kFlush / kStepColumns;
 #pragma unroll
@@ -163,7 +165,7 @@ __device__ void add_tile(float (&to)[kRowTiles][kTokenTiles][4], const Weights<F
     typename Math::Sum sums[kRowTiles][kTokenTiles][4] = {};
 #pragma unroll
     for (int step = flush * kSteps; step < (flush + 1) * kSteps; ++step)
-      Math::add_step(sums, weights.words, step, quad);
+      Math::add_step(sums, weights.tiles, step, quad);
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r)
 #pragma unroll
@@ -180,7 +182,7 @@ __device__ void add_tile(float (&to)[kRowTiles][kTokenTiles][4], const Weights<F
   }
 }
 
-// --- memory and order ---
+// --- memory ---
 
 // Sixteen bytes on their way into shared memory; zeros where they are not there.
 __device__ inline void copy_16_async(void* to, const void* from, bool there) {
@@ -198,18 +200,6 @@ template <int kMayBeOnTheirWay>
 __device__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(kMayBeOnTheirWay) : "memory");
-#endif
-}
-
-// The next kernel of the stream may start, and wait for this one where it needs what this one writes.
-__device__ inline void let_next_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-__device__ inline void wait_for_previous() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 

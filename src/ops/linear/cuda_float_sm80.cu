@@ -7,7 +7,7 @@ namespace tern::linear {
 constinit const FloatModes float_sm80 = {[](const Linear::Problem& p) { return float_workspace_bytes(p); },
                                          [](const Params& p) { return float_serves<80>(p); },
                                          [](const Params& p, std::byte* workspace, const cuda::Launch& launch) {
-                                           return float_launch<80>(p, workspace, launch);
+                                           return float_launch<Trits, 80>(p, workspace, launch);
                                          }};
 
 }  // namespace tern::linear

@@ -8,7 +8,7 @@ namespace {
 int launch(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
   FloatTuning tuning;
   if (launch.tuning != nullptr) tuning.early_start = launch.tuning->dependent_launch.value_or(true);
-  return float_launch<90>(p, workspace, launch, tuning);
+  return float_launch<Trits, 90>(p, workspace, launch, tuning);
 }
 
 }  // namespace

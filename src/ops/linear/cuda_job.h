@@ -26,6 +26,7 @@ struct MatrixJob {
   std::int64_t residual_stride;
   std::int32_t n;
   std::int32_t first_tile;  // row tiles of the matrices before this one
+  std::int32_t bits;        // of a weight
   DType y_dtype;
   bool one_scale;
   bool squared_relu;
@@ -70,6 +71,7 @@ inline Job job_of(const Params& p) {
                        .residual_stride = from.residual_stride,
                        .n = static_cast<std::int32_t>(from.spec.n),
                        .first_tile = job.row_tiles,
+                       .bits = mma_bits(p.format),
                        .y_dtype = from.spec.y_dtype,
                        .one_scale = granularity.kind == Granularity::Kind::tensor,
                        .squared_relu = from.spec.activation == Activation::squared_relu};
@@ -81,17 +83,35 @@ inline Job job_of(const Params& p) {
 
 // --- weights ---
 
-// Register of an operand: of word i of a lane's 16 bytes, the trits of a step, each byte 64 times its trit.
-template <int kStep>
-__device__ unsigned operand(unsigned word) {
-  return word << (6 - 2 * kStep) & 0xC0C0C0C0U;
-}
+using Trits = MmaWeights<2>;
 
-// The sum of 64 times as much. Exact: it is a multiple.
-__device__ inline int dot_of(int sum) { return sum >> 6; }
-static_assert(TileMma::kUnit == 1 << 6);
-// Sums of so many columns fit: 128 * 64 * k < 2^31.
-constexpr std::int64_t kMaxMmaK = (std::int64_t{1} << 18) - 1;
+// A lane's part of a column tile of weights W.
+template <class W>
+struct LaneTile {
+  static constexpr int kStride = W::kTileBytes / 16;  // from tile to tile
+  uint4 loads[W::kLoads];
+
+  // from: the lane's first 16 bytes.
+  static __device__ LaneTile at(const uint4* from) {
+    LaneTile tile;
+#pragma unroll
+    for (int v = 0; v < W::kLoads; ++v) tile.loads[v] = from[v * kWarp];
+    return tile;
+  }
+  // The operand of a step, which is a constant where loops are unrolled.
+  __device__ void operand(unsigned (&a)[4], int step) const {
+    const uint4& words = loads[W::load_of(step)];
+    a[0] = W::operand(words.x, step);
+    a[1] = W::operand(words.y, step);
+    a[2] = W::operand(words.z, step);
+    a[3] = W::operand(words.w, step);
+  }
+};
+
+// Columns whose int8 sums fit.
+constexpr std::int64_t max_mma_k(Format format) {
+  return is_trits(format) ? Trits::kMaxK : format == Format::s4 ? MmaWeights<4>::kMaxK : MmaWeights<8>::kMaxK;
+}
 
 // --- epilogue ---
 

@@ -24,7 +24,9 @@ inline int mma_token_tiles(std::int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : m
 
 // How to cut a problem. One token: every weight under way at once where registers allow it, over as many warps as make
 // the shortest chains; else blocks that stay. More tokens: fewer blocks with more rows, because each reads all tokens.
-inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, std::int64_t m, int multiprocessors) {
+// tile_loads: of a column tile.
+inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, int tile_loads, std::int64_t m,
+                            int multiprocessors) {
   const int token_tiles = mma_token_tiles(m);
   const auto evened = [&](std::int64_t split) {
     const std::int64_t columns = std::max<std::int64_t>(column_tiles, 1);
@@ -33,14 +35,15 @@ inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, s
   MmaTuning tuning;
   if (token_tiles == 1) {
     constexpr std::int64_t kWarps = 20;  // that a multiprocessor holds at depth 8
-    const std::int64_t loads = row_tiles * column_tiles / multiprocessors;
+    const std::int64_t loads = row_tiles * column_tiles * tile_loads / multiprocessors;
     const std::int64_t steps = std::clamp<std::int64_t>(loads / 14, 2, 8);
-    tuning.depth = steps <= 4 ? 4 : 8;
-    const int most = mma_max_warps(1, 1, tuning.depth);
+    tuning.depth = tile_loads == 1 && steps <= 4 ? 4 : 8 / tile_loads;
+    const int most = mma_max_warps(1, tuning.depth * tile_loads);
     const bool stays = row_tiles > 8 * std::int64_t{multiprocessors};
     const std::int64_t resident =
         std::max<std::int64_t>(kWarps * multiprocessors / std::max<std::int64_t>(row_tiles, 1), 1);
-    tuning.split = evened(std::min<std::int64_t>({ceil_div(column_tiles, steps), most, stays ? most : resident}));
+    tuning.split =
+        evened(std::min<std::int64_t>({ceil_div(column_tiles * tile_loads, steps), most, stays ? most : resident}));
     const std::int64_t rows = ceil_div(row_tiles, multiprocessors);
     tuning.row_warps = static_cast<int>(std::clamp<std::int64_t>((m == 1 ? 4 : most) / tuning.split, 1, rows));
     if (stays)
@@ -48,10 +51,10 @@ inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, s
     return tuning;
   }
   tuning.row_tiles = 2;
-  tuning.depth = token_tiles == 2 ? 4 : 2;
+  tuning.depth = std::max((token_tiles == 2 ? 4 : 2) / tile_loads, 1);
   tuning.row_warps =
       static_cast<int>(std::clamp<std::int64_t>(ceil_div(row_tiles, std::int64_t{2} * multiprocessors), 1, 4));
-  tuning.split = evened(mma_max_warps(token_tiles, 2, tuning.depth) / tuning.row_warps);
+  tuning.split = evened(mma_max_warps(token_tiles, 2 * tuning.depth * tile_loads) / tuning.row_warps);
   tuning.blocks_per_sm = 1;
   return tuning;
 }
@@ -60,10 +63,11 @@ inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, s
 inline MmaTuning mma_tuning(const Params& p, const cuda::Launch& launch) {
   std::int64_t row_tiles = 0;
   for (std::size_t i = 0; i < p.count; ++i) row_tiles += ceil_div(p.matrices[i].spec.n, TileMma::kRows);
-  MmaTuning tuning = mma_tuning(row_tiles, ceil_div(p.k, TileMma::kColumns), p.m, launch.multiprocessors);
+  const int tile_loads = mma_bits(p.format) / 2;
+  MmaTuning tuning = mma_tuning(row_tiles, ceil_div(p.k, TileMma::kColumns), tile_loads, p.m, launch.multiprocessors);
   if (launch.tuning == nullptr) return tuning;
   const Tuning& asked = *launch.tuning;
-  const int most = mma_max_warps(mma_token_tiles(p.m), tuning.row_tiles, tuning.depth);
+  const int most = mma_max_warps(mma_token_tiles(p.m), tuning.row_tiles * tuning.depth * tile_loads);
   if (asked.split > 0) tuning.split = std::min(asked.split, most);
   if (asked.threads > 0) tuning.row_warps = asked.threads / kWarp / tuning.split;
   tuning.row_warps = std::clamp(tuning.row_warps, 1, most / tuning.split);
@@ -122,10 +126,10 @@ struct MmaGrid {
   int shared_limit;  // of any block
 };
 
-template <class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
+template <class W, class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
 int launch_instance(const MmaJob& mma, const cuda::Launch& launch, const MmaGrid& grid) {
   constexpr int kCarveout = 50;  // per cent of L1 that is shared memory
-  const auto kernel = mma_linear<Isa, X, kTokenTiles, kRowTiles, kDepth>;
+  const auto kernel = mma_linear<W, Isa, X, kTokenTiles, kRowTiles, kDepth>;
   cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, kCarveout);
   if (error == cudaSuccess && grid.shared_bytes > 48 * 1024)  // always to the limit: other threads launch it too
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, grid.shared_limit);
@@ -146,32 +150,32 @@ int launch_instance(const MmaJob& mma, const cuda::Launch& launch, const MmaGrid
 }
 
 // All instances: tiles of tokens, row tiles of a warp, depth.
-template <class Isa, class X>
+template <class W, class Isa, class X>
 int launch_cut(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& launch, const MmaGrid& grid) {
   const auto is = [&](int token_tiles, int row_tiles, int depth) {
     return mma_token_tiles(mma.job.m) == token_tiles && tuning.row_tiles == row_tiles && tuning.depth == depth;
   };
-  if (is(1, 1, 4)) return launch_instance<Isa, X, 1, 1, 4>(mma, launch, grid);
-  if (is(1, 1, 8)) return launch_instance<Isa, X, 1, 1, 8>(mma, launch, grid);
+  constexpr int kLoads = W::kLoads, kFour = kLoads < 4 ? 4 / kLoads : 1, kTwo = kLoads < 2 ? 2 : 1;
+  if constexpr (kLoads == 1)
+    if (is(1, 1, 4)) return launch_instance<W, Isa, X, 1, 1, 4>(mma, launch, grid);
+  if (is(1, 1, 8 / kLoads)) return launch_instance<W, Isa, X, 1, 1, 8 / kLoads>(mma, launch, grid);
   if constexpr (std::is_same_v<X, Codes>) {
-    if (is(1, 2, 4)) return launch_instance<Isa, X, 1, 2, 4>(mma, launch, grid);
-    if (is(2, 1, 4)) return launch_instance<Isa, X, 2, 1, 4>(mma, launch, grid);
-    if (is(2, 2, 4)) return launch_instance<Isa, X, 2, 2, 4>(mma, launch, grid);
-    if (is(4, 2, 2)) return launch_instance<Isa, X, 4, 2, 2>(mma, launch, grid);
-    if (is(8, 2, 2)) return launch_instance<Isa, X, 8, 2, 2>(mma, launch, grid);
+    if (is(2, 2, kFour)) return launch_instance<W, Isa, X, 2, 2, kFour>(mma, launch, grid);
+    if (is(4, 2, kTwo)) return launch_instance<W, Isa, X, 4, 2, kTwo>(mma, launch, grid);
+    if (is(8, 2, kTwo)) return launch_instance<W, Isa, X, 8, 2, kTwo>(mma, launch, grid);
   }
   return cudaErrorInvalidValue;
 }
 
-// k up to kMaxMmaK; m, n of each matrix and k at least 1.
-template <class Isa>
+// k up to W::kMaxK; m, n of each matrix and k at least 1.
+template <class W, class Isa>
 int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& launch, const MmaTuning& tuning) {
   MmaJob mma = {};
   mma.job = job_of(params);
   mma.tokens = tokens_of(params, launch);
   const int token_tiles = mma_token_tiles(params.m);
   if (tuning.row_warps < 1 || tuning.split < 1 ||
-      tuning.row_warps * tuning.split > mma_max_warps(token_tiles, tuning.row_tiles, tuning.depth))
+      tuning.row_warps * tuning.split > mma_max_warps(token_tiles, tuning.row_tiles * tuning.depth * W::kLoads))
     return cudaErrorInvalidValue;
   MmaGrid grid = {};
   const cudaError_t asked =
@@ -184,15 +188,18 @@ int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& l
     const std::int64_t fit = (grid.shared_limit + 1024) / (grid.shared_bytes + 1024);
     grid.blocks = std::min(grid.blocks, std::min<std::int64_t>(tuning.blocks_per_sm, fit) * launch.multiprocessors);
   }
-  const auto run = [&]<class X>() { return launch_cut<Isa, X>(mma, tuning, launch, grid); };
+  const auto run = [&]<class X>() { return launch_cut<W, Isa, X>(mma, tuning, launch, grid); };
   if (params.x_dtype == DType::i8) return run.template operator()<Codes>();
 
-  const bool fused = tuning.fused && params.m == 1 && tuning.row_tiles == 1 && mma.chunk_batches >= mma.batches;
+  // Wider weights take longer than a kernel for their tokens: they have no kernels that quantize.
+  const bool fused =
+      W::kLoads == 1 && tuning.fused && params.m == 1 && tuning.row_tiles == 1 && mma.chunk_batches >= mma.batches;
   return cuda::with_element(params.x_dtype, [&]<class E>() -> int {
     if constexpr (std::is_same_v<E, cuda::F64>) {
       return cudaErrorInvalidValue;
     } else {
-      if (fused) return run.template operator()<E>();
+      if constexpr (W::kLoads == 1)
+        if (fused) return run.template operator()<E>();
       const int failed = quantize_first<E>(mma.tokens, params, workspace, false, launch);
       if (failed != 0) return failed;
       return run.template operator()<Codes>();

@@ -1,6 +1,6 @@
 // The kernel of linear by mma.sync: exact w2a8 for one token to some dozens. For .cu files only.
 //
-// Weights go from memory straight into registers, where a shift and a mask make them operands; tokens lie in shared
+// Weights W go from memory straight into registers, where a shift and a mask make them operands; tokens lie in shared
 // memory. A warp has kRowTiles tiles of 16 rows and every split-th column tile of them, and kDepth column tiles under
 // way; a block has row_warps * split warps, and goes on to the next group of rows where blocks are fewer than groups.
 //
@@ -37,7 +37,7 @@ constexpr int kMaximaAt = 512, kPartialsAt = 640;
 // Between the tokens of partial sums, in words: rows g and tokens 2t are in different banks.
 constexpr int mma_pitch(int row_tiles) { return 16 * row_tiles + 4; }
 
-template <class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
+template <class W, class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
 struct MmaBlock {
   static constexpr int kRows = 16 * kRowTiles, kPitch = mma_pitch(kRowTiles);
   static constexpr int kBlockTokens = 8 * kTokenTiles;
@@ -46,8 +46,9 @@ struct MmaBlock {
   static constexpr bool kQuantizes = !std::is_same_v<X, Codes>;
 
   struct Weights {
-    uint4 tile[kRowTiles];
+    LaneTile<W> tile[kRowTiles];
   };
+  static constexpr int kTileStride = LaneTile<W>::kStride;
   using Sums = int[kChains][kRowTiles][kTokenTiles][4];
 
   // What a thread adds to the row that it writes.
@@ -93,12 +94,16 @@ struct MmaBlock {
     for (int r = 0; r < kRowTiles; ++r) {  // behind the last, its sums are not stored
       const int tile = min((group * mma.row_warps + row_warp) * kRowTiles + r, job.row_tiles - 1);
       const MatrixJob& matrix = job.matrix_of(tile);
-      rows[r] = matrix.tiles + static_cast<std::int64_t>(tile - matrix.first_tile) * job.column_tiles * kWarp + lane;
+      rows[r] =
+          matrix.tiles + static_cast<std::int64_t>(tile - matrix.first_tile) * job.column_tiles * kTileStride + lane;
     }
   }
   static __device__ void load(Weights& into, const uint4* const (&rows)[kRowTiles], int column, int limit) {
 #pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) load_weights(into.tile[r], rows[r] + column * kWarp, column < limit);
+    for (int r = 0; r < kRowTiles; ++r)
+#pragma unroll
+      for (int v = 0; v < W::kLoads; ++v)
+        load_weights(into.tile[r].loads[v], rows[r] + column * kTileStride + v * kWarp, column < limit);
   }
 
   // --- tokens ---
@@ -150,8 +155,8 @@ struct MmaBlock {
   static __device__ void add_step(Sums& sums, const Weights& weights, int t, unsigned b0, unsigned b1) {
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
-      const uint4& w = weights.tile[r];
-      const unsigned a[4] = {operand<kStep>(w.x), operand<kStep>(w.y), operand<kStep>(w.z), operand<kStep>(w.w)};
+      unsigned a[4];
+      weights.tile[r].operand(a, kStep);
       Isa::mma(sums[kStep % kChains][r][t], a, b0, b1);
     }
   }
@@ -238,9 +243,9 @@ struct MmaBlock {
         for (int i = 0; i < mma.split; ++i) sum += from[i * of_warp];
         const std::int64_t m = first_token + 8 * t + token;
         if (matrix.y_dtype == DType::i32) {
-          reinterpret_cast<std::int32_t*>(matrix.y)[m * matrix.y_stride + place.n] = dot_of(sum);
+          reinterpret_cast<std::int32_t*>(matrix.y)[m * matrix.y_stride + place.n] = W::dot_of(sum);
         } else {
-          const float value = activated(matrix, terms.row, quotient(8 * t + token).of(dot_of(sum)));
+          const float value = activated(matrix, terms.row, quotient(8 * t + token).of(W::dot_of(sum)));
           const bool first = t == 0 && token == first_turn();
           store_y(matrix, m, place.n, value, first ? terms.residual : residual_of(matrix, m, place.n));
         }
@@ -316,18 +321,18 @@ constexpr bool kCompiled =
     true;
 #endif
 
-// Of a block. At one tile of tokens two blocks fit a multiprocessor, so that the next kernel's first weights have room:
-// 72 or 96 registers.
-constexpr int mma_max_warps(int token_tiles, int row_tiles, int depth) {
+// Of a block; loads: those of a warp that are under way. At one tile of tokens two blocks fit a multiprocessor, so that
+// the next kernel's first weights have room: 72 or 96 registers.
+constexpr int mma_max_warps(int token_tiles, int loads) {
   if (token_tiles > 2) return 8;
   if (token_tiles == 2) return 12;
-  return row_tiles * depth <= 4 ? 14 : 10;
+  return loads <= 4 ? 14 : 10;
 }
 
-template <class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
-__global__ void __launch_bounds__(kWarp* mma_max_warps(kTokenTiles, kRowTiles, kDepth), kTokenTiles == 1 ? 2 : 1)
-    mma_linear(const __grid_constant__ MmaJob mma) {
-  if constexpr (kCompiled<Isa>) MmaBlock<Isa, X, kTokenTiles, kRowTiles, kDepth>(mma).run();
+template <class W, class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
+__global__ void __launch_bounds__(kWarp* mma_max_warps(kTokenTiles, kRowTiles* kDepth* W::kLoads),
+                                  kTokenTiles == 1 ? 2 : 1) mma_linear(const __grid_constant__ MmaJob mma) {
+  if constexpr (kCompiled<Isa>) MmaBlock<W, Isa, X, kTokenTiles, kRowTiles, kDepth>(mma).run();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// One sum of linear as it is easiest to read: element by element, trit by trit, in f64. The plain kernel is made of it,
-// and the fast float modes go back to it where f32 overflows or x is not finite. For .cu files only.
+// One sum of linear as it is easiest to read: element by element, in f64. The plain kernel is made of it, and the fast
+// float modes go back to it where f32 overflows or x is not finite. For .cu files only.
 #pragma once
 
 #include "ops/linear/cuda_job.h"
@@ -35,11 +35,11 @@ struct PlainTokens {
   }
 };
 
-// The sum over columns first, first + step, ... of x * trit, times the scale of the trit's group where there are groups
+// The sum over columns first, first + step, ... of x * weight, times the scale of its group where there are groups
 // (else group is 0). Of int8 tokens without groups it is exact: below 2^31. Where x is rejected there is no sum.
 __device__ inline double plain_sum(const MatrixJob& matrix, std::int64_t group, const PlainTokens& tokens,
                                    std::int64_t token, std::int64_t n, std::int64_t first, std::int64_t step) {
-  const TileMma tile = TileMma::of(matrix.n, tokens.k);
+  const TileMma tile = TileMma::of(matrix.n, tokens.k, matrix.bits);
   const auto* packed = reinterpret_cast<const std::uint8_t*>(matrix.tiles);
   double sum = 0;
   for (std::int64_t column = first; column < tokens.k; column += step) {
@@ -50,7 +50,7 @@ __device__ inline double plain_sum(const MatrixJob& matrix, std::int64_t group, 
     }
     const double x = tokens.saturated(v);
     const double scale = group > 0 ? matrix.scales[column / group * matrix.scale_stride + n] : 1.0;
-    sum = __dadd_rn(sum, __dmul_rn(x * tile.trit(packed, n, column), scale));
+    sum = __dadd_rn(sum, __dmul_rn(x * tile.value(packed, n, column), scale));
   }
   return sum;
 }

@@ -17,23 +17,15 @@ int launch_exact(const Params& p, std::byte* workspace, const cuda::Launch& laun
   StreamCut cut = {};
   cut.stream.job = job_of(p);
   if (stream_cut(cut, few, shared_limit(launch), launch.multiprocessors))
-    return stream_launch(cut, p, workspace, launch, few);
-  return wgmma_launch(p, workspace, launch, many_tokens(p, launch));
+    return stream_launch<Trits>(cut, p, workspace, launch, few);
+  return wgmma_launch<Trits>(p, workspace, launch, many_tokens(p, launch));
 }
 
 bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
+  if (!is_trits(problem.format)) return wide_sm90a.tuning(problem, launch, tuning);
   const Params p = exact_part(problem);
   if (p.count == 0) return false;
-  const StreamTuning few = stream_tuning(launch);
-  StreamCut cut = {};
-  cut.stream.job = job_of(p);
-  if (stream_cut(cut, few, shared_limit(launch), launch.multiprocessors)) {
-    tuning = {.threads = kWarp * cut.warps,
-              .grid = few.one_row ? GridStrategy::fixed : GridStrategy::occupancy,
-              .split = cut.warps,
-              .dependent_launch = few.dependent};
-    return true;
-  }
+  if (stream_told(p, launch, tuning)) return true;
   const WgmmaTuning many = many_tokens(p, launch);
   tuning = {
       .threads = many.split > 0 ? kSplitThreads : kWgmmaThreads,
@@ -44,10 +36,12 @@ bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tu
 }
 
 std::size_t workspace_bytes(const Linear::Problem& p) {
+  if (!is_trits(p.format)) return wide_sm90a.workspace_bytes(p);
   return chosen_workspace(p, float_sm90a, std::max(token_workspace_bytes(p), wgmma_workspace_bytes(p)));
 }
 
 int launch(const Params& all, std::byte* workspace, const cuda::Launch& launch) {
+  if (!is_trits(all.format)) return wide_sm90a.launch(all, workspace, launch);
   return launch_chosen(all, workspace, launch, float_sm90a, launch_exact);
 }
 

@@ -19,7 +19,7 @@ struct StreamTuning {
 };
 
 constexpr int kSumsBytes = 32 * 1024;     // of a block, at most
-constexpr std::int64_t kManyTiles = 120;  // of a block: from here on 16 warps are faster than 12
+constexpr std::int64_t kManyLoads = 120;  // of a block: from here on 16 warps are faster than 12
 
 // Clocks from the start of a block until the kernel before has its tokens, so many bytes if they are as many as this
 // one's: measured, and longer where a block requests more weights from one matrix. A ring that is filled again keeps
@@ -46,7 +46,27 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
   cut.blocks = tuning.one_row ? job.row_tiles : std::min(job.row_tiles, multiprocessors);
   cut.blocks = std::max(cut.blocks, ceil_div(job.row_tiles, rows_limit));
   const std::int64_t row_tiles = ceil_div(job.row_tiles, cut.blocks);
-  cut.warps = tuning.warps > 0 ? tuning.warps : row_tiles * columns > kManyTiles ? kStreamWarps : 12;
+  const std::int64_t tile_bytes = TileMma::of(0, 0, job.matrices[0].bits).tile_bytes(), tile_loads = tile_bytes / 512;
+  const bool many = row_tiles * columns * tile_loads > kManyLoads;
+  cut.warps = tuning.warps > 0 ? tuning.warps : many ? kStreamWarps : 12;
+
+  // Rows and tokens lie in different banks.
+  stream.token_pitch = static_cast<std::int32_t>(columns * TileMma::kColumns + kChunk);
+  stream.sums_pitch = static_cast<std::int32_t>(row_tiles * TileMma::kRows + 4);
+  const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
+  const std::int64_t others =
+      std::int64_t{up(4 * m * stream.sums_pitch)} + up(m * stream.token_pitch) + tile_bytes + 6 * 128;
+  // All of a warp's weights if they fit beside the next kernel's, else a ring of three slots. Wider weights than trits
+  // may leave the next kernel no room, and where even that is too little fewer warps have a ring.
+  std::int64_t budget = (limit + 1024) / 2 - 1024, share = 0, room = 0;
+  for (;;) {
+    share = ceil_div(row_tiles * columns, cut.warps);
+    room = (budget - others) / (tile_bytes + 8) / cut.warps;
+    if (room >= std::min<std::int64_t>(share, 3)) break;
+    if (tile_loads == 1 || (budget == limit && cut.warps < 8)) return false;
+    if (budget == limit) cut.warps /= 2;
+    budget = limit;
+  }
   stream.first_tiles = job.matrices[0].tiles;
   stream.first_end = job.count > 1 ? job.matrices[1].first_tile : job.row_tiles;
   stream.block_rows = static_cast<std::int32_t>(job.row_tiles / cut.blocks);
@@ -61,30 +81,20 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
     stream.longer_shares[longer] = static_cast<std::int32_t>(tiles % cut.warps);
   }
 
-  // Rows and tokens lie in different banks.
-  stream.token_pitch = static_cast<std::int32_t>(columns * TileMma::kColumns + kChunk);
-  stream.sums_pitch = static_cast<std::int32_t>(row_tiles * TileMma::kRows + 4);
-  const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
-  const std::int64_t others =
-      std::int64_t{up(4 * m * stream.sums_pitch)} + up(m * stream.token_pitch) + TileMma::kBytes + 6 * 128;
-  // All of a warp's weights if they fit beside the next kernel's, else a ring of three slots.
-  const std::int64_t share = ceil_div(row_tiles * columns, cut.warps);
-  const std::int64_t room = ((limit + 1024) / 2 - 1024 - others) / (TileMma::kBytes + 8) / cut.warps;
-  if (room < std::min<std::int64_t>(share, 3)) return false;
   const std::int64_t slot_tiles = share <= room ? share : room / 3;
   const std::int64_t slots = std::min(room / slot_tiles, ceil_div(share, slot_tiles));
   stream.slots = static_cast<std::int32_t>(slots);
   stream.slot_tiles = static_cast<std::int32_t>(slot_tiles);
   if (tuning.dependent)
     stream.pause = static_cast<std::int32_t>(stream_pause(
-        m * columns * TileMma::kColumns, job.count == 1 ? row_tiles * columns * TileMma::kBytes : 0, slots == 1));
+        m * columns * TileMma::kColumns, job.count == 1 ? row_tiles * columns * tile_bytes : 0, slots == 1));
   stream.token_barrier_at = static_cast<std::int32_t>(8 * slots * cut.warps);
   stream.maxima_at = stream.token_barrier_at + 8;
   stream.terms_at = stream.maxima_at + 4 * kStreamWarps;
   stream.sums_at = up(stream.terms_at + 8 * kStreamTokens);
   stream.tokens_at = up(stream.sums_at + 4 * m * stream.sums_pitch);
   stream.ring_at = up(stream.tokens_at + m * stream.token_pitch);
-  cut.shared_bytes = stream.ring_at + (slots * cut.warps * slot_tiles + 1) * TileMma::kBytes;
+  cut.shared_bytes = stream.ring_at + (slots * cut.warps * slot_tiles + 1) * tile_bytes;
   if (cut.shared_bytes > limit) return false;
   // Too much for three blocks: this kernel's and the next one's are enough, a third one's requests come too early.
   cut.shared_bytes = std::max<std::int64_t>(cut.shared_bytes, up((limit + 1024) / 3 - 1024 + 1));
@@ -107,9 +117,22 @@ inline int shared_limit(const cuda::Launch& launch) {
                                                                                                                : 0;
 }
 
-template <class X, int kTokens>
+// How that would be cut, told without launching it; false where another kernel has to.
+inline bool stream_told(const Params& p, const cuda::Launch& launch, Tuning& tuning) {
+  const StreamTuning few = stream_tuning(launch);
+  StreamCut cut = {};
+  cut.stream.job = job_of(p);
+  if (!stream_cut(cut, few, shared_limit(launch), launch.multiprocessors)) return false;
+  tuning = {.threads = kWarp * cut.warps,
+            .grid = few.one_row ? GridStrategy::fixed : GridStrategy::occupancy,
+            .split = cut.warps,
+            .dependent_launch = few.dependent};
+  return true;
+}
+
+template <class W, class X, int kTokens>
 int launch_stream(const StreamCut& cut, const StreamTuning& tuning, const cuda::Launch& launch) {
-  const auto kernel = stream_linear<X, kTokens>;
+  const auto kernel = stream_linear<W, X, kTokens>;
   cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit(launch));
   if (error == cudaSuccess)  // the same for all, so that kernels can overlap
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100);
@@ -122,22 +145,24 @@ int launch_stream(const StreamCut& cut, const StreamTuning& tuning, const cuda::
                      launch, cut.stream);
 }
 
-// k up to kMaxMmaK; m, n of each matrix and k at least 1; cut: stream_cut() of it.
-inline int stream_launch(StreamCut& cut, const Params& params, std::byte* workspace, const cuda::Launch& launch,
-                         const StreamTuning& tuning) {
+// k up to W::kMaxK; m, n of each matrix and k at least 1; cut: stream_cut() of it.
+template <class W>
+int stream_launch(StreamCut& cut, const Params& params, std::byte* workspace, const cuda::Launch& launch,
+                  const StreamTuning& tuning) {
   StreamJob& stream = cut.stream;
   stream.tokens = tokens_of(params, launch);
   const auto run_codes = [&] {
     stream.bulk = stream.tokens.aligned && stream.tokens.k % kChunk == 0;
-    return params.m > 1 ? launch_stream<Codes, kStreamTokens>(cut, tuning, launch)
-                        : launch_stream<Codes, 1>(cut, tuning, launch);
+    return params.m > 1 ? launch_stream<W, Codes, kStreamTokens>(cut, tuning, launch)
+                        : launch_stream<W, Codes, 1>(cut, tuning, launch);
   };
   if (params.x_dtype == DType::i8) return run_codes();
   return cuda::with_element(params.x_dtype, [&]<class E>() -> int {
     if constexpr (std::is_same_v<E, cuda::F64>) {
       return cudaErrorInvalidValue;
     } else {
-      if (tuning.fused && params.m == 1) return launch_stream<E, 1>(cut, tuning, launch);
+      if constexpr (W::kLoads == 1)  // wider weights take longer than a kernel for their tokens
+        if (tuning.fused && params.m == 1) return launch_stream<W, E, 1>(cut, tuning, launch);
       const int failed = quantize_first<E>(stream.tokens, params, workspace, tuning.dependent, launch);
       return failed != 0 ? failed : run_codes();
     }

@@ -1,5 +1,5 @@
-// The decode kernel of linear on sm_90: a few int8 tokens by ternary weights that stream through shared memory. For .cu
-// files only.
+// The decode kernel of linear on sm_90: a few int8 tokens by weights W that stream through shared memory. For .cu files
+// only.
 //
 // A block takes some row tiles. Their column tiles, one behind the other as they lie in memory, are dealt to its warps
 // in equal stretches, whatever row they belong to:
@@ -49,12 +49,15 @@ struct StreamJob {
 constexpr int kStreamWarps = 16;
 
 // kTokens: 1, or the most that there may be, 8.
-template <class X, int kTokens>
+template <class W, class X, int kTokens>
 struct StreamBlock {
   static constexpr bool kQuantizes = !std::is_same_v<X, Codes>;
   static constexpr int kChains = 2;  // of sums, so that fewer products wait for each other
-  static constexpr int kTileBytes = static_cast<int>(TileMma::kBytes);
+  static constexpr int kTileBytes = W::kTileBytes, kTileStride = LaneTile<W>::kStride;
   static constexpr int kColumns = static_cast<int>(TileMma::kColumns), kRows = static_cast<int>(TileMma::kRows);
+  // The next tile is read from shared memory before this one is added. A tile of more bytes leaves the time for it, and
+  // no registers.
+  static constexpr bool kReadsAhead = W::kLoads == 1;
   using Sums = int[kChains][4];
 
   const StreamJob& stream;
@@ -112,7 +115,7 @@ struct StreamBlock {
     const std::int64_t columns = stream.column_tiles;
     std::int64_t at = first_row * columns + tile;
     if (at + count <= stream.first_end * columns) {
-      hopper::load_bytes(to, stream.first_tiles + at * kWarp, count * kTileBytes, barrier);
+      hopper::load_bytes(to, stream.first_tiles + at * kTileStride, count * kTileBytes, barrier);
       return;
     }
 #pragma unroll 1
@@ -121,7 +124,7 @@ struct StreamBlock {
       if (at >= end) continue;
       const int here = static_cast<int>(min(static_cast<std::int64_t>(count), end - at));
       const std::int64_t in_matrix = at - job.matrices[i].first_tile * columns;
-      hopper::load_bytes(to, job.matrices[i].tiles + in_matrix * kWarp, here * kTileBytes, barrier);
+      hopper::load_bytes(to, job.matrices[i].tiles + in_matrix * kTileStride, here * kTileBytes, barrier);
       to += here * kTileBytes;
       at += here;
       count -= here;
@@ -167,12 +170,13 @@ struct StreamBlock {
   // --- sums ---
 
   template <int kStep>
-  static __device__ void add_step(Sums& sums, const uint4& w, unsigned b0, unsigned b1) {
-    const unsigned a[4] = {operand<kStep>(w.x), operand<kStep>(w.y), operand<kStep>(w.z), operand<kStep>(w.w)};
+  static __device__ void add_step(Sums& sums, const LaneTile<W>& weights, unsigned b0, unsigned b1) {
+    unsigned a[4];
+    weights.operand(a, kStep);
     Sm80::mma(sums[kStep % kChains], a, b0, b1);
   }
   // Adds a column tile; at: of that column, this lane's row of the first matrix of tokens.
-  static __device__ void add(Sums& sums, const uint4& weights, unsigned at) {
+  static __device__ void add(Sums& sums, const LaneTile<W>& weights, unsigned at) {
     unsigned b[2][4];
     load_matrices(b[0], at);
     load_matrices(b[1], at + 4 * kChunk);
@@ -208,12 +212,17 @@ struct StreamBlock {
       const uint4* from = weights_at + slot * (slot_bytes / 16);
       const int count = min(left, stream.slot_tiles);
       hopper::wait(barriers() + slot * 8, parity);
-      uint4 weights = *from;
+      LaneTile<W> weights;
+      if constexpr (kReadsAhead) weights = LaneTile<W>::at(from);
 #pragma unroll 2
       for (int i = 0; i < count; ++i) {
-        const uint4 now = weights;
-        weights = from[(i + 1) * kWarp];  // behind the last, something that is not used
-        add(sums, now, column_at);
+        if constexpr (kReadsAhead) {
+          const LaneTile<W> now = weights;
+          weights = LaneTile<W>::at(from + (i + 1) * kTileStride);  // behind the last, something that is not used
+          add(sums, now, column_at);
+        } else {
+          add(sums, LaneTile<W>::at(from + i * kTileStride), column_at);
+        }
         column_at += kColumns;
         if (--until_next == 0) {
           flush(sums, row);
@@ -280,10 +289,10 @@ struct StreamBlock {
   }
   static __device__ void finish(const Target& to, const TokenTerms& token, int sum, float residual) {
     if (to.dtype == DType::i32) {
-      *reinterpret_cast<std::int32_t*>(to.y) = dot_of(sum);
+      *reinterpret_cast<std::int32_t*>(to.y) = W::dot_of(sum);
       return;
     }
-    const float t = Quotient{token.scale, token.reciprocal}.of(dot_of(sum));
+    const float t = Quotient{token.scale, token.reciprocal}.of(W::dot_of(sum));
     store_as(to.dtype, to.y, __fadd_rn(activated(true, to.squared_relu, to.row, t), residual));
   }
 
@@ -368,10 +377,10 @@ struct StreamBlock {
   }
 };
 
-template <class X, int kTokens>
+template <class W, class X, int kTokens>
 __global__ void __launch_bounds__(kWarp* kStreamWarps, 2) stream_linear(const __grid_constant__ StreamJob job) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  StreamBlock<X, kTokens>(job).run();
+  StreamBlock<W, X, kTokens>(job).run();
 #endif
 }
 

@@ -1,4 +1,4 @@
-// Canonical rows into the tiles that GPUs read, and back: a warp for each tile of 16 rows by 128 columns.
+// Canonical rows into the tiles that GPUs read. Of trits a warp has tiles of 16 rows by 128 columns:
 //
 // Lane 4g + t has words 0 to 3 of its tile (tile_mma.h). Word i has, of row g + 8 * (i % 2), the bytes of i2
 //     8s + 4 * (i / 2) + t,  s = 0..3        four columns each, those of step s
@@ -28,7 +28,6 @@ constexpr unsigned kLow = 0x55555555U, kZeros = 0x55555555U;   // low bits of al
 
 // Two's complement of codes (trit + 1): 0 1 2 to 3 0 1, and 3, which is no trit, to 0.
 __device__ unsigned trits_of(unsigned codes) { return (~codes & kLow) | (~(codes | codes >> 1) & kLow) << 1; }
-__device__ unsigned codes_of(unsigned trits) { return (~trits & kLow) | (trits & ~(trits >> 1) & kLow) << 1; }
 
 // Byte s of lane t of four becomes byte t of lane s.
 __device__ unsigned transpose_bytes(unsigned word, int t) {
@@ -158,77 +157,25 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kSide = 32;  // of a square of scales
+// --- tiling weights of 8 and 4 bits: a thread for each 16 bytes of a tile ---
 
-__global__ void tile_scales(const TileJob job, const std::int64_t rows, const std::int64_t segment_squares) {
-  __shared__ float square[kSide][kSide + 1];
-  const std::int64_t row = blockIdx.x / segment_squares * kSide, segment = blockIdx.x % segment_squares * kSide;
-  for (int i = threadIdx.y; i < kSide; i += blockDim.y) {
-    const std::int64_t r = row + i, s = segment + threadIdx.x;
-    square[i][threadIdx.x] = r < job.piece.rows && s < job.segments ? job.scales[r * job.segments + s] : 1.0F;
-  }
-  __syncthreads();
-  for (int i = threadIdx.y; i < kSide; i += blockDim.y) {
-    const std::int64_t r = row + threadIdx.x, s = segment + i;
-    if (r < rows && s < job.segments)
-      job.tiled_scales[s * job.scale_stride + job.piece.first_row + r] = square[threadIdx.x][i];
-  }
-}
-
-__global__ void copy_scale(const float* from, float* to) { *to = *from; }
-
-// --- and back ---
-
-__global__ void __launch_bounds__(kThreads)
-    untile_i2(const UntileJob job, const std::int64_t row_bytes, const bool aligned) {
+template <class W>
+__global__ void __launch_bounds__(kThreads) tile_wide(const TileJob job) {
   const TilePiece& piece = job.piece;
-  const Items items(piece);
+  constexpr int kTileLoads = W::kTileBytes / 16;  // of all lanes
   const std::int64_t column_tiles = ceil_div(piece.k, TileMma::kColumns);
-  const int lane = threadIdx.x % kWarp, t = lane % 4;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / kWarp);
-  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
-  for (; index < items.count; index += step) {
-    const Item item = items.at(index, lane);
-    const std::int64_t row_tile = (piece.first_row + item.row) / TileMma::kRows;
-#pragma unroll
-    for (int d = 0; d < kTilesEach; ++d) {
-      const std::int64_t tile = item.tile + d;
-      if (tile >= column_tiles) break;
-      const auto* from = reinterpret_cast<const uint4*>(job.tiles) + (row_tile * column_tiles + tile) * kWarp;
-      const uint4 of_lane = from[lane];
-      const unsigned words[4] = {of_lane.x, of_lane.y, of_lane.z, of_lane.w};
-      unsigned bytes[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) bytes[i] = transpose_bytes(Tile16::transpose(codes_of(words[i])), t);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const std::int64_t row = item.row + 8 * r, at = tile * kTileRowBytes + 8 * t;
-        if (row >= piece.rows) continue;
-        std::uint8_t* to = job.codes + row * piece.stride_bytes;
-        if (aligned && at + 8 <= row_bytes)
-          *reinterpret_cast<uint2*>(to + at) = make_uint2(bytes[r], bytes[2 + r]);
-        else
-          for (int i = 0; i < 8; ++i)
-            if (at + i < row_bytes) to[at + i] = static_cast<std::uint8_t>(bytes[i / 4 * 2 + r] >> (8 * (i % 4)));
-      }
-    }
-  }
-}
-
-// A thread for each byte.
-__global__ void __launch_bounds__(kThreads) untile_b3(const UntileJob job, const std::int64_t row_bytes) {
-  const TilePiece& piece = job.piece;
-  const TileMma tile = TileMma::of(piece.n, piece.k);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  const std::int64_t count = ceil_div(piece.rows, TileMma::kRows) * column_tiles * kTileLoads;
+  auto* const to = reinterpret_cast<uint4*>(job.tiles) + piece.first_row / TileMma::kRows * column_tiles * kTileLoads;
   std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  for (; index < piece.rows * row_bytes; index += step) {
-    const std::int64_t row = index / row_bytes, at = index % row_bytes;
-    unsigned v = 0;
-    for (std::int64_t column = 5 * at; column < 5 * at + 5; ++column) {
-      const int trit = column < piece.k ? tile.trit(job.tiles, piece.first_row + row, column) : 0;
-      v = 3 * v + static_cast<unsigned>(trit + 1);
-    }
-    job.codes[row * piece.stride_bytes + at] = static_cast<std::uint8_t>((v * 256 + 242) / 243);
+  for (; index < count; index += static_cast<std::int64_t>(gridDim.x) * kThreads) {
+    const auto lane = static_cast<int>(index % kWarp), load = static_cast<int>(index / kWarp % W::kLoads);
+    const std::int64_t tile = index / kTileLoads, row = tile / column_tiles * TileMma::kRows + lane / 4;
+    const auto word = [&](int i) {
+      const std::int64_t of = row + 8 * (i % 2);
+      if (of >= piece.rows) return 0U;
+      return W::word(job.codes + of * piece.stride_bytes, piece.k, tile % column_tiles, load, i, lane % 4);
+    };
+    to[index] = make_uint4(word(0), word(1), word(2), word(3));
   }
 }
 
@@ -244,52 +191,30 @@ bool eights_aligned(const void* codes, std::int64_t stride_bytes) {
   return reinterpret_cast<std::uintptr_t>(codes) % 8 == 0 && stride_bytes % 8 == 0;
 }
 
-int launch_scales(const TileJob& job, cudaStream_t stream) {
-  if (job.one_scale) {
-    copy_scale<<<1, 1, 0, stream>>>(job.scales, job.tiled_scales);
-    return cudaGetLastError();
-  }
-  const bool last = job.piece.first_row + job.piece.rows == job.piece.n;
-  const std::int64_t rows = last ? job.scale_stride - job.piece.first_row : job.piece.rows;
-  const std::int64_t segment_squares = ceil_div(job.segments, kSide);
-  const auto blocks = static_cast<unsigned>(ceil_div(rows, kSide) * segment_squares);
-  tile_scales<<<blocks, dim3(kSide, 8), 0, stream>>>(job, rows, segment_squares);
-  return cudaGetLastError();
-}
-
 int tile(const TileJob& job, const cuda::Launch& launch) {
   const TilePiece& piece = job.piece;
   const auto stream = static_cast<cudaStream_t>(launch.stream);
-  if (piece.rows == 0) return cudaSuccess;
-  if (job.scales != nullptr)
-    if (const int code = launch_scales(job, stream); code != cudaSuccess) return code;
   const std::int64_t items = Items(piece).count;
   if (items == 0) return cudaSuccess;
   const unsigned blocks = blocks_for(items, kThreads / kWarp, launch);
   const std::int64_t bytes = row_bytes(piece.format, piece.k);
   const bool aligned = eights_aligned(job.codes, piece.stride_bytes);
-  if (piece.format == Format::i2)
-    tile_rows<Format::i2><<<blocks, kThreads, 0, stream>>>(job, bytes, aligned, cuda::report_of(launch));
-  else
-    tile_rows<Format::b3><<<blocks, kThreads, 0, stream>>>(job, bytes, aligned, cuda::report_of(launch));
-  return cudaGetLastError();
-}
-
-int untile(const UntileJob& job, const cuda::Launch& launch) {
-  const TilePiece& piece = job.piece;
-  const auto stream = static_cast<cudaStream_t>(launch.stream);
-  const std::int64_t items = Items(piece).count, bytes = row_bytes(piece.format, piece.k);
-  if (items == 0) return cudaSuccess;
-  if (piece.format == Format::i2)
-    untile_i2<<<blocks_for(items, kThreads / kWarp, launch), kThreads, 0, stream>>>(
-        job, bytes, eights_aligned(job.codes, piece.stride_bytes));
-  else
-    untile_b3<<<blocks_for(piece.rows * bytes, kThreads, launch), kThreads, 0, stream>>>(job, bytes);
+  switch (piece.format) {
+    case Format::i2:
+      tile_rows<Format::i2><<<blocks, kThreads, 0, stream>>>(job, bytes, aligned, cuda::report_of(launch));
+      break;
+    case Format::b3:
+      tile_rows<Format::b3><<<blocks, kThreads, 0, stream>>>(job, bytes, aligned, cuda::report_of(launch));
+      break;
+    case Format::s8: tile_wide<MmaWeights<8>><<<blocks, kThreads, 0, stream>>>(job); break;
+    case Format::s4: tile_wide<MmaWeights<4>><<<blocks, kThreads, 0, stream>>>(job); break;
+    default: return cudaErrorInvalidValue;
+  }
   return cudaGetLastError();
 }
 
 }  // namespace
 
-constinit const CudaTiling cuda_tile = {tile, untile};
+constinit const CudaTiling cuda_tile = {tile};
 
 }  // namespace tern::linear

@@ -1,5 +1,5 @@
-// Canonical rows into the tiles that GPUs read, and back, both in device memory. Host code sees this; the kernels are
-// in cuda_tile.cu.
+// Canonical rows into the tiles that GPUs read, both in device memory. Host code sees this; the kernels are in
+// cuda_tile.cu.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tern::linear {
 // Rows [first_row, first_row + rows) of a matrix [n, k]. first_row is a multiple of 16; so is rows, but for the piece
 // that ends at n.
 struct TilePiece {
-  Format format = Format::i2;  // i2 or b3
+  Format format = Format::i2;  // i2, b3, s8 or s4
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t first_row = 0;
@@ -20,31 +20,17 @@ struct TilePiece {
   std::int64_t stride_bytes = 0;  // between canonical rows
 };
 
-// Fills the tiles of a piece, padding included. A code that is no trit is reported, cuda::kInvalidCode with row * k +
-// column, and becomes a 0.
+// Fills the tiles of a piece, padding included. A code of i2 or b3 that is no trit is reported, cuda::kInvalidCode with
+// row * k + column, and becomes a 0.
 struct TileJob {
   TilePiece piece = {};
   const std::uint8_t* codes = nullptr;  // of the piece's first row
   std::uint8_t* tiles = nullptr;        // TileMma of the whole matrix, aligned to 16 bytes
-
-  // Its scales, [rows][segments], become [segments][scale_stride] of the whole matrix, 1 behind row n.
-  const float* scales = nullptr;  // of the piece's first row; null: none are to be written
-  float* tiled_scales = nullptr;
-  std::int64_t segments = 1;
-  std::int64_t scale_stride = 0;
-  bool one_scale = false;  // of the tensor: that one is copied
-};
-
-struct UntileJob {
-  TilePiece piece = {};
-  const std::uint8_t* tiles = nullptr;
-  std::uint8_t* codes = nullptr;  // of the piece's first row
 };
 
 // Puts its kernels on the stream; 0, or the cudaError_t of a launch.
 struct CudaTiling {
   int (*tile)(const TileJob& job, const cuda::Launch& launch);
-  int (*untile)(const UntileJob& job, const cuda::Launch& launch);
 };
 extern const CudaTiling cuda_tile;
 

@@ -3,7 +3,6 @@
 
 namespace tern::linear {
 
-constinit const CudaTiling cuda_tile = {[](const TileJob&, const cuda::Launch&) { return 1; },
-                                        [](const UntileJob&, const cuda::Launch&) { return 1; }};
+constinit const CudaTiling cuda_tile = {[](const TileJob&, const cuda::Launch&) { return 1; }};
 
 }  // namespace tern::linear

@@ -13,6 +13,7 @@ inline Params exact_part(const Linear::Problem& problem) {
   p.m = problem.m_max;
   p.k = problem.k;
   p.x_dtype = problem.x_dtype;
+  p.format = problem.format;
   p.math = problem.math;
   p.count = problem.m_max > 0 ? problem.matrices.size() : 0;
   for (std::size_t i = 0; i < p.count; ++i) p.matrices[i].spec = problem.matrices[i];

@@ -1,13 +1,13 @@
-// The prefill kernel of linear on sm_90a: int8 activations by ternary weights, exact, with the matrix instructions of a
+// The prefill kernel of linear on sm_90a: int8 activations by weights W, exact, with the matrix instructions of a
 // warpgroup. For .cu files only.
 //
 // A block is two warpgroups that multiply and a thread that loads. It works through tiles of kRows rows of weights by
 // kWidth tokens; per step of 128 columns the copy engine brings
 //
 //     x        kWidth tokens x 128 bytes, swizzled             the operand in shared memory
-//     weights  kRows rows x 128 columns: TileMma, 512 bytes    16 bytes a lane, decoded to the operand in registers
+//     weights  kRows rows x 128 columns: TileMma               16 bytes a lane, decoded to the operand in registers
 //
-// into one stage of a ring. Weights have 2 bits and x has 8, so a tile of more rows than tokens reads least. A
+// into one stage of a ring. Trits have 2 bits and x has 8, so a tile of more rows than tokens reads least. A
 // warpgroup keeps kBlocks times 64 rows x kWidth sums; it decodes half a step while the products of the other half run.
 // The second warpgroup follows the first by some steps: so each stores its results while the other multiplies.
 #pragma once
@@ -26,14 +26,21 @@ constexpr int kMultiplierRegisters = 232, kLoaderRegisters = 40;
 // Numbers of barriers: a warpgroup's own, and the second's wait for the first.
 constexpr int kGroupBarrier = 1, kLeadBarrier = kGroupBarrier + kMultipliers;
 
+// The copy engine moves tiles as elements of 4 bytes, or of 8 where a tile would have more than the 256 that a box may.
+template <class W>
+constexpr int kMapElementBytes = W::kTileBytes > 1024 ? 8 : 4;
+template <class W>
+constexpr int kMapColumns = W::kTileBytes / kMapElementBytes<W>;
+
 // A kernel: the tile, the narrower tile of what is left for a last wave, and where things lie in shared memory.
 // More buffers let more of a tile's results wait for the copy engine, and leave less to the ring.
-template <int kBlocks_, int kWidth_, int kTail_, int kBuffers_ = 2>
+template <int kBlocks_, int kWidth_, int kTail_, int kBuffers_ = 2, class W_ = Trits>
 struct WgmmaShape {
+  using W = W_;
   static constexpr int kBlocks = kBlocks_, kWidth = kWidth_, kTail = kTail_, kBuffers = kBuffers_;
   static constexpr int kRows = kMultipliers * kBlocks * kGroupRows;
   static constexpr int kXBytes = kWidth * static_cast<int>(TileMma::kColumns);
-  static constexpr int kWeightBytes = kRows / 16 * static_cast<int>(TileMma::kBytes);
+  static constexpr int kWeightBytes = kRows / 16 * W::kTileBytes;
   static constexpr int kPart = kWidth % 64 == 0 ? 64 : kWidth % 48 == 0 ? 48 : kWidth;  // tokens stored together
   static constexpr int kPartBytes = kPart * kGroupRows * 2, kStagingBytes = kBuffers * kPartBytes;
   static constexpr int kTermsBytes = kWidth * static_cast<int>(sizeof(TokenTerms));
@@ -125,7 +132,7 @@ struct WgmmaLoader {
   __device__ void load_weights(const WgmmaTile& tile, int step) {
     hopper::arrive_and_expect(full(), S::kLoadsX * (tile.tail ? S::kTail : S::kWidth) * 128 + S::kWeightBytes);
     hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, &job.weights[tile.matrix],
-                     step * (TileMma::kBytes / 4), tile.row / 16, full());
+                     step * kMapColumns<typename S::W>, tile.row / 16, full());
   }
   __device__ void load_x(const WgmmaTile& tile, int step) {
     if constexpr (!S::kLoadsX) return;
@@ -171,30 +178,32 @@ struct WgmmaMultiplier {
   Staging staging;
   hopper::Ring<S::kStages> ring = {};
 
+  using Tile = LaneTile<typename S::W>;
   using Operands = unsigned[S::kBlocks][2][4];  // of half a step
 
-  // A lane's words of the stage.
-  __device__ void read(uint4 (&words)[S::kBlocks]) const {
-    hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity);
+  // A lane's part of a block's weights in the stage.
+  [[nodiscard]] __device__ Tile tile_of(int block) const {
+    constexpr int kOfBlock = kGroupThreads / kWarp * Tile::kStride;  // a tile of each warp
     const auto* from = reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes) +
-                       group * S::kBlocks * kGroupThreads + thread;
-#pragma unroll
-    for (int block = 0; block < S::kBlocks; ++block) words[block] = from[block * kGroupThreads];
+                       group * S::kBlocks * kOfBlock + thread + thread / kWarp * (Tile::kStride - kWarp);
+    return Tile::at(from + block * kOfBlock);
   }
-  template <int kStep>
-  static __device__ void decode(const uint4& word, unsigned (&a)[4]) {
-    a[0] = operand<kStep>(word.x);
-    a[1] = operand<kStep>(word.y);
-    a[2] = operand<kStep>(word.z);
-    a[3] = operand<kStep>(word.w);
+  // Both halves of a step of trits are in the same 16 bytes; those of wider weights are read when they are decoded.
+  static constexpr bool kReadsWhole = S::W::kLoads == 1;
+  __device__ void read(Tile (&tiles)[S::kBlocks]) const {
+    hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity);
+    if constexpr (kReadsWhole)
+#pragma unroll
+      for (int block = 0; block < S::kBlocks; ++block) tiles[block] = tile_of(block);
   }
   template <int kHalf>
-  static __device__ void decode(const uint4 (&words)[S::kBlocks], Operands& a) {
+  __device__ void decode(const Tile (&tiles)[S::kBlocks], Operands& a) const {
     if constexpr (S::kDecodes) {
 #pragma unroll
       for (int block = 0; block < S::kBlocks; ++block) {
-        decode<2 * kHalf>(words[block], a[block][0]);
-        decode<2 * kHalf + 1>(words[block], a[block][1]);
+        const Tile tile = kReadsWhole ? tiles[block] : tile_of(block);
+        tile.operand(a[block][0], 2 * kHalf);
+        tile.operand(a[block][1], 2 * kHalf + 1);
       }
     }
   }
@@ -233,14 +242,14 @@ struct WgmmaMultiplier {
   template <int kTokens>
   __device__ void sum(int (&sums)[S::kBlocks][kTokens / 2]) {
     const int steps = job.job.column_tiles;
-    uint4 words[S::kBlocks];
+    Tile tiles[S::kBlocks];
     Operands even, odd;  // the halves of a step
-    read(words);
+    read(tiles);
     if constexpr (!S::kDecodes)
 #pragma unroll
       for (int i = 0; i < S::kBlocks * 8; ++i)
-        even[i / 8][i / 4 % 2][i % 4] = odd[i / 8][i / 4 % 2][i % 4] = words[0].x & 0xC0C0C0C0U;
-    decode<0>(words, even);
+        even[i / 8][i / 4 % 2][i % 4] = odd[i / 8][i / 4 % 2][i % 4] = tiles[0].loads[0].x & 0xC0C0C0C0U;
+    decode<0>(tiles, even);
     keep(sums);
     unsigned before = 0;
     for (int step = 0;; ++step) {
@@ -249,14 +258,14 @@ struct WgmmaMultiplier {
       multiply<kTokens>(sums, even, x);
       hopper::wait_products<1>();  // of the step before
       if (step > 0) release(before);
-      decode<1>(words, odd);
+      decode<1>(tiles, odd);
       multiply<kTokens>(sums, odd, x + 2 * hopper::kOperandStep);
       ring.advance();
       if (step + 1 == job.lead && group == 0) hopper::arrive_threads(kLeadBarrier, kMultipliers * kGroupThreads);
       if (step + 1 == steps) break;
-      read(words);
+      read(tiles);
       hopper::wait_products<1>();  // of `even`
-      decode<0>(words, even);
+      decode<0>(tiles, even);
       before = stage;
     }
     hopper::wait_products<0>();
@@ -308,7 +317,7 @@ struct WgmmaMultiplier {
 #pragma unroll
       for (int i = 0; i < kScales; ++i) {
         const int at = i * kGroupThreads + thread;
-        if (at < kTokens) terms[at] = token_terms(scales[i]);
+        if (at < kTokens) terms[at] = token_terms<typename S::W>(scales[i]);
         if (at < kTokens && !corrects(scales[i])) atomicExch(const_cast<int*>(wants_division), item);
       }
       if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing; not before, where it would wait for loads
@@ -326,7 +335,7 @@ struct WgmmaMultiplier {
           for (int part = 0; part < kEarly; ++part)
             if (Parts<kTokens, kPart>::row(store, part) < matrix.n) staging.wait_residual(part);
         }
-        store_plain<S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
+        store_plain<typename S::W, S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
       }
     } else {  // a use of the sums, or there would be no products
       int all = 0;

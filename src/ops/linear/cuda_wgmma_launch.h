@@ -111,24 +111,27 @@ inline bool encode_x(CUtensorMap& map, const Job& job, const std::int8_t* x, std
                           .box_columns = TileMma::kColumns,
                           .box_rows = tokens});
 }
-// A row of tiles is one row of 4-byte words.
-inline bool encode_weights(CUtensorMap& map, const Job& job, const MatrixJob& matrix, int rows) {
-  return encode_map(map, {.type = CU_TENSOR_MAP_DATA_TYPE_UINT32,
+// A row of tiles is one row.
+template <class W>
+bool encode_weights(CUtensorMap& map, const Job& job, const MatrixJob& matrix, int rows) {
+  constexpr bool kWords = kMapElementBytes<W> == 4;
+  return encode_map(map, {.type = kWords ? CU_TENSOR_MAP_DATA_TYPE_UINT32 : CU_TENSOR_MAP_DATA_TYPE_UINT64,
                           .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
                           .data = matrix.tiles,
-                          .columns = job.column_tiles * (TileMma::kBytes / 4),
+                          .columns = std::int64_t{job.column_tiles} * kMapColumns<W>,
                           .rows = ceil_div(matrix.n, TileMma::kRows),
-                          .stride_bytes = job.column_tiles * TileMma::kBytes,
-                          .box_columns = TileMma::kBytes / 4,
+                          .stride_bytes = std::int64_t{job.column_tiles} * W::kTileBytes,
+                          .box_columns = kMapColumns<W>,
                           .box_rows = rows / static_cast<int>(TileMma::kRows)});
 }
-inline bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int8_t* x, std::int64_t x_stride) {
+template <class W>
+bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int8_t* x, std::int64_t x_stride) {
   const WgmmaShapeInfo& shape = kWgmmaShapes[tuning.shape];
   if (!encode_x(job.x, job.job, x, x_stride, shape.width) || !encode_x(job.x_tail, job.job, x, x_stride, shape.tail))
     return false;
   for (int i = 0; i < job.job.count; ++i) {
     const MatrixJob& matrix = job.job.matrices[i];
-    if (!encode_weights(job.weights[i], job.job, matrix, shape.rows)) return false;
+    if (!encode_weights<W>(job.weights[i], job.job, matrix, shape.rows)) return false;
     const bool has_residual = matrix.residual != nullptr;
     // The copy engine stores whole pieces of 16 bytes: a row that ends within one would write behind its end.
     job.fast[i] = (matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16) && job.x_scales != nullptr &&
@@ -153,15 +156,16 @@ inline bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int
 }
 
 // What the kernel gets, for int8 activations that the copy engine can read.
-inline bool wgmma_job(WgmmaJob& job, const Params& p, const std::int8_t* x, std::int64_t x_stride,
-                      const float* x_scales, const WgmmaTuning& tuning, const cuda::Launch& launch) {
+template <class W>
+bool wgmma_job(WgmmaJob& job, const Params& p, const std::int8_t* x, std::int64_t x_stride, const float* x_scales,
+               const WgmmaTuning& tuning, const cuda::Launch& launch) {
   std::int64_t n[Linear::kMaxMatrices];
   for (std::size_t i = 0; i < p.count; ++i) n[i] = p.matrices[i].spec.n;
   job.job = job_of(p);
   job.x_scales = x_scales;
   job.report = cuda::report_of(launch);
   job.tiles = wgmma_tiles(n, p.count, p.m, p.k, tuning, launch.multiprocessors);
-  return encode_maps(job, tuning, x, x_stride);
+  return encode_maps<W>(job, tuning, x, x_stride);
 }
 
 template <class S>
@@ -195,7 +199,7 @@ inline bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std:
     const MatrixJob& matrix = job.job.matrices[i];
     job.first_block[i] = blocks;
     blocks += static_cast<int>(ceil_div(matrix.n, kSplitRows));
-    if (!encode_weights(job.weights[i], job.job, matrix, kSplitRows)) return false;
+    if (!encode_weights<Trits>(job.weights[i], job.job, matrix, kSplitRows)) return false;
     const int bytes = matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16 ? 8 : 16;  // of four
     const auto aligned = [bytes](const void* data, std::int64_t stride) {
       return reinterpret_cast<std::uintptr_t>(data) % bytes == 0 && stride % 4 == 0;
@@ -227,7 +231,8 @@ int split_launch_as(const SplitJob& job, const WgmmaTuning& tuning, const cuda::
 
 // Float activations become token_i8 in the workspace first, int8 ones are copied there where they are not aligned.
 // Returns a cudaError_t.
-inline int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch, const WgmmaTuning& tuning) {
+template <class W>
+int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch, const WgmmaTuning& tuning) {
   const WgmmaWorkspace places = wgmma_workspace(p.m, p.k, p.x_dtype);
   const bool as_it_is = p.x_dtype == DType::i8 && map_aligned(p.x, p.x_stride, p.m);
   auto* const own = reinterpret_cast<std::int8_t*>(workspace);
@@ -255,14 +260,16 @@ inline int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launc
   const std::int64_t x_stride = as_it_is ? p.x_stride : places.stride;
   const float* const x_scales = p.x_dtype == DType::i8 ? p.x_scales : own_scales;
   if (!as_it_is) x = own;
-  if (tuning.split > 0) {
-    SplitJob job = {};
-    if (!split_job(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
-    return with_split_shape(tuning.shape, [&]<class S>() { return split_launch_as<S>(job, tuning, launch); });
+  if constexpr (W::kLoads == 1) {
+    if (tuning.split > 0) {
+      SplitJob job = {};
+      if (!split_job(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
+      return with_split_shape(tuning.shape, [&]<class S>() { return split_launch_as<S>(job, tuning, launch); });
+    }
   }
   WgmmaJob job = {};
-  if (!wgmma_job(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
-  return with_wgmma_shape(tuning.shape, [&]<class S>() { return wgmma_launch_as<S>(job, tuning, launch); });
+  if (!wgmma_job<W>(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
+  return with_wgmma_shape<W>(tuning.shape, [&]<class S>() { return wgmma_launch_as<S>(job, tuning, launch); });
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct SplitShape {
   static constexpr int kResident = kWidth <= 96 ? 2 : 1;  // blocks of a multiprocessor, by their registers
   static constexpr int kLimit = 228 * 1024 / kResident - 1024;
   static constexpr int kXBytes = kWidth * static_cast<int>(TileMma::kColumns);
-  static constexpr int kWeightBytes = kSplitRows / 16 * static_cast<int>(TileMma::kBytes);
+  static constexpr int kWeightBytes = kSplitRows / 16 * Trits::kTileBytes;
   static constexpr int kSumsBytes = kSplitRows * kWidth * 4;
   static constexpr int kTermsBytes = kWidth * static_cast<int>(sizeof(TokenTerms));
   static constexpr int kRowTermsBytes = kSplitRows * static_cast<int>(sizeof(RowTerms));
@@ -86,8 +86,8 @@ __device__ void load_steps(const SplitJob& job, const WgmmaTile& tile, unsigned 
   const auto full = [&] { return shared + S::kFull + 8 * ring.stage; };
   const auto load_weights = [&](int step) {
     hopper::arrive_and_expect(full(), S::kXBytes + S::kWeightBytes);
-    hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, weights,
-                     (first + step) * static_cast<int>(TileMma::kBytes / 4), tile.row / 16, full());
+    hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, weights, (first + step) * kMapColumns<Trits>,
+                     tile.row / 16, full());
   };
   // The first weights come while the kernel before may still run.
   const int early = count < S::kStages ? count : S::kStages;
@@ -117,16 +117,10 @@ struct SplitMultiplier {
   using Sums = int[S::kWidth / 2];
   using Operands = unsigned[2][4];
 
-  [[nodiscard]] __device__ uint4 read() const {
+  [[nodiscard]] __device__ LaneTile<Trits> read() const {
     wait_split(shared + S::kFull + 8 * ring.stage, ring.parity);
-    return reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes)[thread];
-  }
-  template <int kStep>
-  static __device__ void decode(const uint4& words, unsigned (&a)[4]) {
-    a[0] = operand<kStep>(words.x);
-    a[1] = operand<kStep>(words.y);
-    a[2] = operand<kStep>(words.z);
-    a[3] = operand<kStep>(words.w);
+    return LaneTile<Trits>::at(reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes) +
+                               thread);
   }
   // The compiler moves nothing of these registers across: see WgmmaMultiplier.
   static __device__ void keep(Sums& sums) {
@@ -149,23 +143,23 @@ struct SplitMultiplier {
 
   // Adds to the sums, which begin as 0. The next words come while products run.
   __device__ void sum(Sums& sums, int count) {
-    uint4 words = read(), next = words;
+    LaneTile<Trits> tile = read(), next = tile;
     Operands even, odd;  // the halves of a step
     keep(sums);
     for (int step = 0;; ++step) {
-      decode<0>(words, even[0]);
-      decode<1>(words, even[1]);
+      tile.operand(even[0], 0);
+      tile.operand(even[1], 1);
       const std::uint64_t x = hopper::operand_at(shared + S::kX + ring.stage * S::kXBytes);
       multiply(sums, even, x);
       ring.advance();
       if (step + 1 < count) next = read();
       hopper::wait_products<1>();  // of the step before
       if (step > 0) release();
-      decode<2>(words, odd[0]);
-      decode<3>(words, odd[1]);
+      tile.operand(odd[0], 2);
+      tile.operand(odd[1], 3);
       multiply(sums, odd, x + 2 * hopper::kOperandStep);
       if (step + 1 == count) break;
-      words = next;
+      tile = next;
       hopper::wait_products<1>();  // of `even`
     }
     hopper::wait_products<0>();
@@ -264,14 +258,14 @@ __device__ void finish_tokens(const SplitJob& job, const WgmmaTile& tile, const 
     float t[4];
     if (matrix.y_dtype == DType::i32) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) t[i] = __int_as_float(dot_of(sums[i]));
+      for (int i = 0; i < 4; ++i) t[i] = __int_as_float(Trits::dot_of(sums[i]));
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) t[i] = quotient_of(sums[i], terms.s, terms.reciprocal);
       if (terms.reciprocal == 0) {  // Quotient divides too
         const float scale = job.x_scales[first + at];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) t[i] = __fdiv_rn(__int2float_rn(dot_of(sums[i])), scale);
+        for (int i = 0; i < 4; ++i) t[i] = __fdiv_rn(__int2float_rn(Trits::dot_of(sums[i])), scale);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) t[i] = activated(matrix, rows[i], t[i]);
@@ -327,7 +321,7 @@ __global__ void __launch_bounds__(kSplitThreads, S::kResident)
     const float scale = job.x_scales != nullptr && token < job.job.m ? job.x_scales[token] : 1.0F;
     if (tile.row == 0) check_scale(job.report, scale, token);
     // A reciprocal of 0 asks for divisions.
-    reinterpret_cast<TokenTerms*>(memory + S::kTerms)[at] = corrects(scale) ? token_terms(scale) : TokenTerms{};
+    reinterpret_cast<TokenTerms*>(memory + S::kTerms)[at] = corrects(scale) ? token_terms<Trits>(scale) : TokenTerms{};
   }
 
   int sums[S::kWidth / 2] = {};

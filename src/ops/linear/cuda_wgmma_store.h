@@ -17,16 +17,17 @@ constexpr int kGroupRows = 64;      // rows of one product
 constexpr int kBoxTokens = 16;
 constexpr int kBoxBytes = kBoxTokens * kGroupRows * 2;
 
-// A token's scale for quotients of sums that are kUnit times a dot: powers of two, so nothing is rounded by them.
+// A token's scale for quotients of sums that are W::kUnit times a dot: powers of two, so nothing is rounded by them.
 struct TokenTerms {
-  float s, reciprocal;  // kUnit * s, 1 / s / kUnit
+  float s, reciprocal;  // W::kUnit * s, 1 / s / W::kUnit
 };
 __device__ inline bool corrects(float scale) { return scale >= 0x1p-60F && scale <= 0x1p60F; }
 // Of a scale that corrects, so that the reciprocal needs no more than the steps in which __frcp_rn() rounds it rightly.
-__device__ inline TokenTerms token_terms(float scale) {
-  return {__fmul_rn(scale, TileMma::kUnit), __fmul_rn(quick_reciprocal(scale), 1.0F / TileMma::kUnit)};
+template <class W>
+__device__ TokenTerms token_terms(float scale) {
+  return {__fmul_rn(scale, W::kUnit), __fmul_rn(quick_reciprocal(scale), 1.0F / W::kUnit)};
 }
-// Quotient::of(dot_of(sum)) of a scale that corrects.
+// Quotient::of(W::dot_of(sum)) of a scale that corrects.
 __device__ inline float quotient_of(int sum, float s, float reciprocal) {
   const float t = __int2float_rn(sum);
   float q = __fmul_rn(t, reciprocal);
@@ -198,7 +199,7 @@ __device__ void store_fast(const StoreJob& job, const int (&sums)[kBlocks][kToke
 
 // Parts of half as many tokens, since sums have 4 bytes; a thread keeps to a row. On entry the terms are there, unless
 // a scale wants a division, and the staging area is free.
-template <int kBlocks, int kTokens, int kPart_>
+template <class W, int kBlocks, int kTokens, int kPart_>
 __device__ void store_plain(const StoreJob& job, const int (&sums)[kBlocks][kTokens / 2], const Staging& staging,
                             bool divides) {
   constexpr int kPart = kPart_ / 2, kTokenStep = kGroupThreads / kGroupRows;
@@ -225,13 +226,13 @@ __device__ void store_plain(const StoreJob& job, const int (&sums)[kBlocks][kTok
 #pragma unroll 1
       for (; at < tokens; at += kTokenStep)
         store_result(job.matrix, terms, Quotient(job.x_scales[first + at]), first + at, n,
-                     dot_of(staged[sum_offset(at, in_block)]));
+                     W::dot_of(staged[sum_offset(at, in_block)]));
     } else {
 #pragma unroll 4
       for (; at < tokens; at += kTokenStep) {
         const int sum = staged[sum_offset(at, in_block)];
         if (job.matrix.y_dtype == DType::i32) {
-          reinterpret_cast<std::int32_t*>(job.matrix.y)[(first + at) * job.matrix.y_stride + n] = dot_of(sum);
+          reinterpret_cast<std::int32_t*>(job.matrix.y)[(first + at) * job.matrix.y_stride + n] = W::dot_of(sum);
         } else {
           const TokenTerms token = job.terms[first + at - job.token];
           store_y(job.matrix, first + at, n, activated(job.matrix, terms, quotient_of(sum, token.s, token.reciprocal)));

@@ -36,14 +36,21 @@ constexpr WgmmaShapeInfo kWgmmaShapes[] = {
 };
 constexpr int kWgmmaShapeCount = sizeof(kWgmmaShapes) / sizeof(kWgmmaShapes[0]);
 
-template <class F>
+// The one shape of weights that are wider than trits: its stages fit, and two kernels more are enough to compile.
+constexpr int kWideShape = 3;
+
+template <class W, class F>
 int with_wgmma_shape(int shape, F f) {
-  switch (shape) {
-    case 0: return f.template operator()<WgmmaShape<2, 128, 64, 4>>();
-    case 1: return f.template operator()<WgmmaShape<2, 80, 80>>();
-    case 2: return f.template operator()<WgmmaShape<1, 256, 128>>();
-    case 3: return f.template operator()<WgmmaShape<1, 128, 64>>();
-    default: return f.template operator()<WgmmaShape<1, 64, 32>>();
+  if constexpr (W::kLoads > 1) {
+    return f.template operator()<WgmmaShape<1, 128, 64, 2, W>>();
+  } else {
+    switch (shape) {
+      case 0: return f.template operator()<WgmmaShape<2, 128, 64, 4>>();
+      case 1: return f.template operator()<WgmmaShape<2, 80, 80>>();
+      case 2: return f.template operator()<WgmmaShape<1, 256, 128>>();
+      case 3: return f.template operator()<WgmmaShape<1, 128, 64>>();
+      default: return f.template operator()<WgmmaShape<1, 64, 32>>();
+    }
   }
 }
 

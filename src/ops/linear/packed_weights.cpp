@@ -194,8 +194,6 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   if (!linear_takes(format))
     return error(Code::unsupported, kWhere, "{} codes are not weights of linear, which are i2, b3, s8 and s4",
                  name(format));
-  if (device == DeviceKind::cuda && !is_trits(format))
-    return error(Code::unsupported, kWhere, "{} weights are for CPUs; a GPU has i2 and b3", name(format));
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, granularity));
   const auto too_large = [&] {
     return error(Code::invalid_argument, kWhere, "{} x {} weights by {} need more than 2^63 bytes", n, k,
@@ -205,8 +203,8 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   if (n > limit || k > limit) return too_large();
   const bool on_gpu = device == DeviceKind::cuda;
   const Tile16 tile = Tile16::of(n, k, granularity, format);
-  const TileMma mma = TileMma::of(n, k);
-  const auto codes = on_gpu ? checked_mul(mma.row_tiles, mma.column_tiles * TileMma::kBytes)
+  const TileMma mma = TileMma::of(n, k, mma_bits(format));
+  const auto codes = on_gpu ? checked_mul(mma.row_tiles, mma.column_tiles * mma.tile_bytes())
                             : checked_mul(tile.tiles, tile.tile_bytes());
   // Before the scales, of which there are a quarter as many at most: their product cannot overflow then.
   if (!codes || *codes > limit) return too_large();

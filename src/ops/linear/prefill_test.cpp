@@ -66,7 +66,11 @@ class Prefill : public ::testing::Test {
  protected:
   void SetUp() override {
     if (gpu() == nullptr) GTEST_SKIP() << "no CUDA device";
-    for (const NamedKernel& kernel : runnable_kernels("linear", Format::i2))
+    use_kernels_of(Format::i2);
+  }
+  void use_kernels_of(Format format) {
+    cpu_ = cuda_ = {};
+    for (const NamedKernel& kernel : runnable_kernels("linear", format))
       if (!cpu_ && !kernel.on_gpu)
         cpu_ = kernel;
       else if (!cuda_ && kernel.on_gpu)
@@ -212,6 +216,50 @@ TEST_F(Prefill, EveryTail) {
         expect_the_cpus_bits(c);
         if (HasFatalFailure()) return;
       }
+}
+
+// Weights of 8 and 4 bits have one shape of tiles, for problems that fill half of a GPU with them; the others go
+// through mma.sync, 16, 32 or 64 tokens at a time.
+TEST_F(Prefill, WiderWeights) {
+  Random random(45);
+  const auto epilogues = all_epilogues();
+  std::size_t turn = 0;
+  for (const Format format : {Format::s8, Format::s4}) {
+    use_kernels_of(format);
+    for (const std::int64_t m : {9, 16, 17, 32, 33, 64, 65, 127, 128, 129, 192, 257})
+      for (const auto& [n, k] :
+           {std::pair<std::int64_t, std::int64_t>{4200, 16}, {4201, 129}, {8320, 256}, {65, 777}}) {
+        Linear::Problem p{.m_max = m, .k = k, .x_dtype = turn % 4 == 0 ? DType::bf16 : DType::i8, .format = format};
+        p.matrices = {epilogues[turn++ % epilogues.size()]};
+        p.matrices[0].n = n;
+        p.matrices[0].granularity = turn % 2 == 0 ? Granularity::row() : Granularity::tensor();
+        LinearCase c =
+            make_case(p, random, turn % 5 == 0 ? X::bottom : X::random, turn % 5 == 0 ? W::minus : W::random);
+        if (turn % 3 == 0) spread_scales(c);
+        expect_the_cpus_bits(c, turn % 7 == 0 ? std::span(kTunings) : std::span<const Tuning>());
+        if (HasFatalFailure()) return;
+      }
+    // Two matrices, the second with tiles of its own; k longer than a ring of stages.
+    Linear::Problem p{.m_max = 200, .k = 2570, .x_dtype = DType::f32, .format = format};
+    p.matrices = {{.n = 2100, .granularity = Granularity::row(), .y_dtype = DType::bf16, .residual = true},
+                  {.n = 2305, .y_dtype = DType::f16, .bias = true}};
+    expect_the_cpus_bits(make_case(p, random));
+  }
+}
+
+// So many tokens that a few rows are tiles enough: small problems, for tools that look at every access.
+TEST_F(Prefill, ManyTokensOfWiderWeights) {
+  Random random(46);
+  for (const Format format : {Format::s8, Format::s4}) {
+    use_kernels_of(format);
+    for (const std::int64_t k : {16, 129, 650}) {
+      Linear::Problem p{.m_max = 8449, .k = k, .format = format};
+      p.matrices = {{.n = 16, .granularity = Granularity::row(), .y_dtype = DType::bf16, .bias = true},
+                    {.n = 9, .granularity = Granularity::row(), .y_dtype = DType::i32}};
+      expect_the_cpus_bits(make_case(p, random));
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+// linear with weights of 8 and 4 bits on a GPU: the kernels that trits have, with another decoding. For .cu files only.
+#pragma once
+
+#include "ops/linear/cuda_choice.h"
+#include "ops/linear/cuda_float.h"
+#include "ops/linear/cuda_told.h"
+
+namespace tern::linear {
+namespace {
+
+// f with the weights of a problem.
+template <class F>
+int with_wide(const Params& p, F f) {
+  return p.format == Format::s8 ? f.template operator()<MmaWeights<8>>() : f.template operator()<MmaWeights<4>>();
+}
+
+// The float modes of a generation: int8 tokens with group scales.
+template <int kSm>
+int launch_wide_modes(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
+  FloatTuning tuning;
+  if (launch.tuning != nullptr) tuning.early_start = launch.tuning->dependent_launch.value_or(true);
+  return with_wide(p, [&]<class W>() { return float_launch<W, kSm>(p, workspace, launch, tuning); });
+}
+template <int kSm>
+constexpr FloatModes wide_modes() {
+  return {float_workspace_bytes, float_serves<kSm>, launch_wide_modes<kSm>};
+}
+
+// --- what has mma.sync and nothing newer ---
+
+template <int kSm>
+std::size_t mma_wide_workspace(const Linear::Problem& p) {
+  return chosen_workspace(p, wide_modes<kSm>(), token_workspace_bytes(p));
+}
+
+template <class Isa, int kSm>
+int launch_mma_wide(const Params& all, std::byte* workspace, const cuda::Launch& launch) {
+  const auto exact_launch = [](const Params& p, std::byte* scratch, const cuda::Launch& on) {
+    return with_wide(p, [&]<class W>() { return mma_launch<W, Isa>(p, scratch, on, mma_tuning(p, on)); });
+  };
+  return launch_chosen(all, workspace, launch, wide_modes<kSm>(), exact_launch);
+}
+
+inline bool mma_wide_told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
+  const Params p = exact_part(problem);
+  return mma_told(p, launch, mma_tuning(p, launch), tuning);
+}
+
+}  // namespace
+}  // namespace tern::linear

@@ -1,0 +1,8 @@
+// linear with weights of 8 and 4 bits for one generation of GPUs.
+#include "ops/linear/cuda_wide.h"
+
+namespace tern::linear {
+
+constinit const Cuda wide_sm75 = {mma_wide_workspace<75>, launch_mma_wide<Sm75, 75>, mma_wide_told};
+
+}  // namespace tern::linear
