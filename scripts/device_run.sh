@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
-# gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: the parts of the bundle beside
-# it, all when none is named. Each takes minutes and leaves a file in OUT. A GPU's tests are among the tests.
+# run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm gpu_wide_tests
+# gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: the parts of
+# the bundle beside it, all when none is named. Each takes minutes and leaves a file in OUT. A GPU's tests are among the
+# tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ]; then
@@ -12,8 +13,8 @@ out=$1
 shift
 mkdir -p "$out"
 parts=("$@")
-all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_gemm gpu_linear_tests
-  gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer)
+all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm gpu_wide_tests
+  gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 [ -d tests ] || python3 -m tarfile -e tests.tar.xz .
 cores=$(nproc)
@@ -176,6 +177,23 @@ for part in "${parts[@]}"; do
         gpu_linear gpu_shapes --shape 13824x2560 --y bf16 --kernel linear.i2.$kernel
       done
       ;;
+    gpu_wide)  # weights of 8 and 4 bits: a model's output head, its layers, few tokens and many
+      for format in s8 s4; do
+        for shape in 128256x2560 13824x2560 2560x6912; do
+          gpu_linear gpu_wide --shape $shape --y bf16 --format $format
+          gpu_linear gpu_wide --shape $shape --y bf16 --format $format --granularity group:128
+        done
+        for m in 2 8 16 64; do gpu_linear gpu_wide --shape 13824x2560 --y bf16 --format $format --m $m; done
+        for m in 128 1024; do gpu_linear gpu_wide --shape 4096x4096 --y bf16 --format $format --m $m; done
+        for kernel in cuda_sm80 cuda_sm75; do
+          gpu_linear gpu_wide --shape 13824x2560 --y bf16 --format $format --kernel linear.$format.$kernel
+        done
+      done
+      ;;
+    gpu_wide_tests)  # those of the tests of linear that the new weights are in
+      tests gpu_wide_tests linear 'Formats/LinearOf.*/s8:Formats/LinearOf.*/s4:Prefill.*WiderWeights'
+      tests gpu_wide_tests api 'LinearOnGpu.*'
+      ;;
     gpu_gemm)  # many tokens: with the quantization, the product alone, and floats kept
       for shape in 2560x2560 13824x2560 2560x6912 4096x4096 14336x4096; do
         for m in 1024 4096; do
@@ -194,16 +212,20 @@ for part in "${parts[@]}"; do
       tests gpu_linear_tests api 'LinearOnGpu.*:PackingOnGpu.*:ChainOnGpu.*:Precisions.*:COnAGpu.*'
       for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
         # The CPU's, which they are compared with, have names of their own in the list.
-        tests gpu_linear_tests api 'LinearOnGpu.*' \
-          TERN_FORCE_KERNEL=linear.i2.$kernel,linear.b3.$kernel,linear.i2.x86_avx2,linear.b3.scalar
+        forced=linear.i2.x86_avx2,linear.b3.scalar,linear.s8.x86_avx2,linear.s4.x86_avx2
+        for format in i2 b3 s8 s4; do forced+=,linear.$format.$kernel; done
+        tests gpu_linear_tests api 'LinearOnGpu.*' TERN_FORCE_KERNEL=$forced
       done
-      tests gpu_linear_tests slow 'GpuLinear.*:LargeLinear.*'
+      tests gpu_linear_tests slow '*GpuLinear*:LargeLinear.*'
       ;;
     gpu_linear_sanitizer)  # few problems, but every kernel with few and many tokens
       for tool in memcheck racecheck; do
-        sanitizer gpu_linear_sanitizer $tool \
-          'linear:*SeveralMatrices*/i2:*FewerTokens*/i2:*ResidualMayBe*/i2:*NoColumns*/i2' \
-          'linear:*RefusesNonFinite*/i2' 'api:LinearOnGpu.W2a8Gemv:*CodesThatAreNoTrits*:*NonFiniteTokens*'
+        for format in i2 s8 s4; do
+          sanitizer gpu_linear_sanitizer $tool \
+            "linear:*SeveralMatrices*/$format:*FewerTokens*/$format:*ResidualMayBe*/$format:*NoColumns*/$format"
+        done
+        sanitizer gpu_linear_sanitizer $tool 'linear:*RefusesNonFinite*/i2:*ManyTokensOfWiderWeights' \
+          'api:LinearOnGpu.W2a8Gemv:*CodesThatAreNoTrits*:*NonFiniteTokens*'
       done
       ;;
     gpu_affine_tests)  # every kernel of the family against the references

@@ -52,7 +52,7 @@ class PackedWeights {
 
   // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)]. A CPU keeps b3 as it is, a fifth less
   // memory; a GPU reads two bits a weight either way. Scales as ternary_quantize writes them. A code that is no trit is
-  // an invalid_quantized_value with its index. On a CPU codes may be s8, i8 [n, k], or s4, u8 [n, ceil(k/2)], as
+  // an invalid_quantized_value with its index. Codes may also be s8, i8 [n, k], or s4, u8 [n, ceil(k/2)], as
   // affine_quantize writes them, symmetric: there is no zero point, and scales may be negative or 0. Memory is the
   // context's, or the caller's on the same device (64-byte aligned, 256 on a GPU, which must outlive every copy of the
   // handle). On a GPU codes and scales may lie on the host, from where they go in pieces, or on the GPU; the call waits
