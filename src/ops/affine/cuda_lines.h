@@ -184,8 +184,8 @@ struct By {
   Rounding<Math> rounding;
   __device__ By(const Walk& walk, std::int64_t index)
       : given(walk, index),
-        rounding(given.scale, walk.reciprocal, walk.q.min - given.zero - walk.beyond,
-                 walk.q.max - given.zero + walk.beyond) {
+        rounding(given.scale, walk.reciprocal, static_cast<Math>(walk.q.min - given.zero - walk.beyond),
+                 static_cast<Math>(walk.q.max - given.zero + walk.beyond)) {
     if (!rounding.usable()) walk.report(cuda::kInvalidScale, index);
   }
 };

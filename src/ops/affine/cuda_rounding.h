@@ -11,9 +11,6 @@ namespace {
 template <class Math>
 constexpr Math kWhole = static_cast<Math>(sizeof(Math) == 4 ? 0x1.8p23 : 0x1.8p52);
 
-__device__ inline unsigned low_bits(float v) { return __float_as_uint(v); }
-__device__ inline unsigned low_bits(double v) { return static_cast<unsigned>(__double2loint(v)); }
-
 // x * (1/s) is off by two roundings, 2^-15 for a quotient of at most 260 in f32, and the rounded quotient by half of
 // that: together less than 2^-14. Further than that from the middle between two integers both have the same one;
 // nearer, the quotient itself decides. In f64 the same with 2^-40. Scales so small or large that 1/s or a product could
@@ -23,31 +20,33 @@ struct Rounding {
   Math scale, inverse, limit, low, high;
   bool reciprocal;
 
-  __device__ Rounding(Math scale_, bool reciprocal_, int low_, int high_)
-      : scale(scale_),
-        inverse(1 / scale_),
-        low(static_cast<Math>(low_)),
-        high(static_cast<Math>(high_)),
-        reciprocal(reciprocal_) {
+  __device__ Rounding(Math scale_, bool reciprocal_, Math low_, Math high_)
+      : scale(scale_), inverse(1 / scale_), low(low_), high(high_), reciprocal(reciprocal_) {
     constexpr bool kNarrow = sizeof(Math) == 4;
     constexpr Math kSmall = static_cast<Math>(kNarrow ? 0x1p-90 : 0x1p-900), kLarge = 1 / kSmall;
     constexpr Math kClear = static_cast<Math>(kNarrow ? 0.5 - 0x1p-14 : 0.5 - 0x1p-40);
-    limit = reciprocal_ ? Math{1} : scale >= kSmall && scale <= kLarge ? kClear : Math{-1};
+    limit = scale >= kSmall && scale <= kLarge ? (reciprocal_ ? Math{1} : kClear) : Math{-1};
   }
   // Whether 1/s is finite where it is asked for.
   [[nodiscard]] __device__ bool usable() const { return !reciprocal || cuda::finite(inverse); }
 
-  // The integers, each added to kWhole.
+  // The integers of the products, each added to kWhole, and how far the furthest product lies from its own: above the
+  // limit they are not to be used.
   template <int kCount>
-  __device__ void sums(const Math (&x)[kCount], Math (&w)[kCount]) const {
-    bool doubtful = false;
+  __device__ Math quick(const Math (&x)[kCount], Math (&w)[kCount]) const {
+    Math furthest = 0;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const Math t = clamped(x[j] * inverse);
       w[j] = t + kWhole<Math>;
-      doubtful = doubtful || abs_of(t - (w[j] - kWhole<Math>)) > limit;
+      furthest = larger(furthest, abs_of(t - (w[j] - kWhole<Math>)));
     }
-    if (!doubtful) return;
+    return furthest;
+  }
+  // The integers, each added to kWhole.
+  template <int kCount>
+  __device__ void sums(const Math (&x)[kCount], Math (&w)[kCount]) const {
+    if (quick(x, w) <= limit) return;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) w[j] = sum(x[j]);
   }
@@ -59,6 +58,8 @@ struct Rounding {
  private:
   static __device__ float abs_of(float v) { return fabsf(v); }
   static __device__ double abs_of(double v) { return fabs(v); }
+  static __device__ float larger(float a, float b) { return fmaxf(a, b); }
+  static __device__ double larger(double a, double b) { return fmax(a, b); }
   [[nodiscard]] __device__ float clamped(float v) const { return fminf(fmaxf(v, low), high); }
   [[nodiscard]] __device__ double clamped(double v) const { return fmin(fmax(v, low), high); }
 };

@@ -143,6 +143,9 @@ __device__ inline unsigned widened(unsigned codes, int bits) {
   return (codes | codes << 6) & 0x03030303U;
 }
 
+__device__ inline unsigned low_bits(float v) { return __float_as_uint(v); }
+__device__ inline unsigned low_bits(double v) { return static_cast<unsigned>(__double2loint(v)); }
+
 // The codes of a vector: one or two words of four bytes each.
 template <class E>
 struct Codes {
@@ -157,6 +160,14 @@ struct Codes {
                          __byte_perm(code[4 * i + 2], code[4 * i + 3], 0x0040), 0x5410);
       if (n < 4 * i + 4) w[i] &= n <= 4 * i ? 0U : (1U << (8 * (n - 4 * i))) - 1;
     }
+  }
+  // Of integers that were each added to a number whose lowest bits are 0.
+  template <class Math>
+  __device__ void take_sums(const Math (&sums)[kElems<E>], int zero, int n = kElems<E>) {
+    unsigned code[kElems<E>];
+#pragma unroll
+    for (int j = 0; j < kElems<E>; ++j) code[j] = low_bits(sums[j]) + static_cast<unsigned>(zero);
+    take(code, n);
   }
   // Of a vector of n elements that begins at this column of a line.
   __device__ void write(std::uint8_t* line, const CodeAccess& access, std::int64_t column, int n) const {

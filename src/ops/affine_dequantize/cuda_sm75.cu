@@ -1,5 +1,5 @@
 // affine_dequantize for every GPU from sm_75: limited by memory, for every granularity, format, layout and alignment.
-#include "ops/affine/cuda_lines.h"
+#include "ops/affine/cuda_flat.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 
 namespace tern::affine_dequantize {
@@ -11,6 +11,7 @@ using affine::kVectors;
 
 struct Job {
   affine::Walk walk;
+  affine::Flat flat;
   const std::uint8_t* codes;
   void* y;
   unsigned signs;  // of four codes the highest bits, where they are signs
@@ -66,6 +67,36 @@ __global__ void __launch_bounds__(kThreads, 4) dequantize(const Job job) {
   }
 }
 
+template <class E, int kBits, bool kPlain>
+__global__ void __launch_bounds__(kThreads) dequantize_flat(const Job job) {
+  using Word = typename affine::FlatCodes<E, kBits>::Word;
+  const affine::Walk& walk = job.walk;
+  Word words[kVectors] = {};
+  affine::FlatGiven<E, kPlain> given[kVectors];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const std::uint32_t at = affine::flat_vector(i);
+    if (at >= job.flat.vectors) break;
+    words[i] = __ldcs(reinterpret_cast<const Word*>(job.codes) + at);
+    given[i].read(walk, job.flat.scale_of(at));
+  }
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const std::uint32_t at = affine::flat_vector(i);
+    if (at >= job.flat.vectors) return;
+    const float scale = given[i].scale(walk), zero = 0x1p23F + static_cast<float>(job.sign + given[i].zero);
+    if (!(scale > 0) || !cuda::finite(scale) || !given[i].zero_is_code(walk))
+      affine::Qparam<E, float>(walk, job.flat.scale_of(at));  // reports it
+    const affine::Codes<E> codes = affine::FlatCodes<E, kBits>::widen(words[i]);
+    float v[kElems<E>];
+#pragma unroll
+    for (int j = 0; j < kElems<E>; ++j) v[j] = value_of<E>(codes.w[j / 4] ^ job.signs, j % 4, zero, scale);
+    affine::Vector<E> out;
+    out.round(v);
+    affine::flat_write(job.y, at, out);
+  }
+}
+
 std::size_t workspace_bytes(const AffineDequantize::Problem&) { return 0; }
 
 int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
@@ -75,12 +106,24 @@ int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
     const CodeRange q = code_range(p.format);
     const int sign = q.min < 0 ? -q.min : 0;
     Job job{.walk = affine::make_walk<E>(lines, {params.y.data}, p.format, params.codes, launch),
+            .flat = {},
             .codes = params.codes,
             .y = params.y.data,
             .signs = static_cast<unsigned>(sign) * 0x01010101U,
             .sign = sign};
     affine::give_qparams(job.walk, params.qparams, q);
-    dequantize<E><<<job.walk.blocks(), kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(job);
+    auto* stream = static_cast<cudaStream_t>(launch.stream);
+    if constexpr (sizeof(typename E::Math) == 4) {
+      job.flat = affine::flat_of<E>(job.walk, 1, true);
+      const int bits = job.walk.codes.bits;
+      if (job.flat.vectors != 0 && bits >= 4) {
+        const auto kernel = job.flat.plain ? (bits == 8 ? dequantize_flat<E, 8, true> : dequantize_flat<E, 4, true>)
+                                           : (bits == 8 ? dequantize_flat<E, 8, false> : dequantize_flat<E, 4, false>);
+        kernel<<<job.flat.blocks(), kThreads, 0, stream>>>(job);
+        return cudaGetLastError();
+      }
+    }
+    dequantize<E><<<job.walk.blocks(), kThreads, 0, stream>>>(job);
     return cudaGetLastError();
   });
 }

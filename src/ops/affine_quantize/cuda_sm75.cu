@@ -1,5 +1,5 @@
 // affine_quantize for every GPU from sm_75: limited by memory, for every granularity, format, layout and alignment.
-#include "ops/affine/cuda_lines.h"
+#include "ops/affine/cuda_flat.h"
 #include "ops/affine_quantize/affine_quantize.h"
 
 namespace tern::affine_quantize {
@@ -11,6 +11,7 @@ using affine::kVectors;
 
 struct Job {
   affine::Walk walk;
+  affine::Flat flat;
   const void* x;
   std::uint8_t* codes;
 };
@@ -42,6 +43,15 @@ __global__ void __launch_bounds__(kThreads) quantize(const Job job) {
   }
 }
 
+template <class E, int kBits, bool kPlain>
+__global__ void __launch_bounds__(kThreads) quantize_flat(const Job job) {
+  affine::flat_round<E, kPlain>(job.walk, job.flat, job.x, [&](std::uint32_t at, auto& sums, int zero, const auto&) {
+    affine::Codes<E> codes;
+    codes.take_sums(sums, kPlain ? 0 : zero);
+    affine::FlatCodes<E, kBits>::write(job.codes, at, codes);
+  });
+}
+
 std::size_t workspace_bytes(const AffineQuantize::Problem&) { return 0; }
 
 template <class E, class Math>
@@ -49,12 +59,24 @@ int launch_as(const Params& params, const cuda::Launch& launch) {
   const auto& p = params.problem;
   const auto lines = affine::make_lines(affine::words_of(p), params.x.strides, params.code_row_bytes);
   Job job{.walk = affine::make_walk<E>(lines, {params.x.data}, p.format, params.codes, launch),
+          .flat = {},
           .x = params.x.data,
           .codes = params.codes};
   affine::give_qparams(job.walk, params.qparams, params.q);
   job.walk.reciprocal = p.math == AffineMath::reciprocal;
   job.walk.saturate = p.non_finite == NonFinite::saturate;
-  quantize<E, Math><<<job.walk.blocks(), kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(job);
+  auto* stream = static_cast<cudaStream_t>(launch.stream);
+  if constexpr (sizeof(Math) == 4) {
+    job.flat = affine::flat_of<E>(job.walk, 1, true);
+    const int bits = job.walk.codes.bits;
+    if (job.flat.vectors != 0 && bits >= 4) {
+      const auto kernel = job.flat.plain ? (bits == 8 ? quantize_flat<E, 8, true> : quantize_flat<E, 4, true>)
+                                         : (bits == 8 ? quantize_flat<E, 8, false> : quantize_flat<E, 4, false>);
+      kernel<<<job.flat.blocks(), kThreads, 0, stream>>>(job);
+      return cudaGetLastError();
+    }
+  }
+  quantize<E, Math><<<job.walk.blocks(), kThreads, 0, stream>>>(job);
   return cudaGetLastError();
 }
 

@@ -6,7 +6,7 @@
 //     thread 0  1      7   8 ...                 threads, a power of two: some of a warp, or a whole block
 #pragma once
 
-#include "ops/affine/cuda_lines.h"
+#include "ops/affine/cuda_flat.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/choose_qparams/cuda_rule.h"
 
@@ -102,6 +102,20 @@ struct Extremes {
     for (int distance = width / 2; distance > 0; distance /= 2)
       take({__shfl_xor_sync(kAllLanes, up, distance), __shfl_xor_sync(kAllLanes, down, distance)});
   }
+  // Those of `width` threads: some of a warp, or (kWide) a block.
+  template <bool kWide>
+  __device__ void fold_all(int width) {
+    fold(kWide ? 32 : width);
+    if constexpr (kWide) {
+      __shared__ Math of_up[32], of_down[32];
+      const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+      if (lane == 0) of_up[warp] = up, of_down[warp] = down;
+      __syncthreads();
+      *this = {};
+      if (lane < width / 32) *this = {of_up[lane], of_down[lane]};
+      fold(32);
+    }
+  }
 
  private:
   static __device__ float larger(float a, float b) { return fmaxf(a, b); }
@@ -137,22 +151,13 @@ __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segme
       vectors[i].mend(job.rule.report, job.saturate, segment.line * job.lines.k + segment.column + column(i));
     extremes.take(vectors[i], job.rule.zero_points);
   }
-  extremes.fold(kWide ? 32 : width);
-  if constexpr (kWide) {
-    __shared__ Math up[32], down[32];
-    const int warp = thread / 32, lane = thread % 32;
-    if (lane == 0) up[warp] = extremes.up, down[warp] = extremes.down;
-    __syncthreads();
-    extremes = {};
-    if (lane < width / 32) extremes = {up[lane], down[lane]};
-    extremes.fold(32);
-  }
+  extremes.template fold_all<kWide>(width);
   if (segment.n == 0) return;
   const auto chosen = job.rule.choose(extremes.up, extremes.down);
   if (thread == 0) job.rule.store(number, chosen);
   if constexpr (kCodes) {
-    const affine::Rounding<Math> rounding(chosen.scale, job.reciprocal, job.rule.q.min - chosen.zero,
-                                          job.rule.q.max - chosen.zero);
+    const affine::Rounding<Math> rounding(chosen.scale, job.reciprocal, static_cast<Math>(job.rule.q.min - chosen.zero),
+                                          static_cast<Math>(job.rule.q.max - chosen.zero));
     std::uint8_t* codes = job.codes + segment.line * job.lines.code_bytes;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
@@ -162,12 +167,79 @@ __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segme
 #pragma unroll
       for (int j = 0; j < kElems<E>; ++j) v[j] = vectors[i].value(j);
       rounding.sums(v, sums);
-      unsigned code[kElems<E>];
-#pragma unroll
-      for (int j = 0; j < kElems<E>; ++j) code[j] = affine::low_bits(sums[j]) + static_cast<unsigned>(chosen.zero);
       affine::Codes<E> of_vector;
-      of_vector.take(code, n);
+      of_vector.take_sums(sums, chosen.zero, n);
       of_vector.write(codes, job.code_access, segment.column + column(i), n);
+    }
+  }
+}
+
+// The same of floats no wider than f32, in whole vectors everywhere: codes of kBits, none with 0.
+template <class E, int kBits, bool kWide>
+__global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_plain(const SegmentJob<E> job) {
+  const int width = job.width, thread = static_cast<int>(threadIdx.x) & (width - 1);
+  const std::int64_t number =
+      kWide ? blockIdx.x
+            : static_cast<std::int64_t>(blockIdx.x) * (kThreads / width) + static_cast<int>(threadIdx.x) / width;
+  const Segment segment(job, number);
+  const auto count = static_cast<unsigned>(segment.n / kElems<E>);  // of vectors
+  const auto* x = static_cast<const typename E::Raw*>(job.x);
+  if (count > 0) x += job.lines.offset_of(segment.line) + segment.column;
+  const auto place = [&](int i) { return static_cast<unsigned>(i * width + thread); };
+
+  affine::Vector<E> vectors[kVectors] = {};
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i)
+    if (place(i) < count) vectors[i] = affine::flat_read<E>(x, place(i));
+  const auto mended = [&](affine::Vector<E> v, unsigned at) {
+    const std::int64_t column = segment.column + std::int64_t{at} * kElems<E>;
+    if (!v.finite()) v.mend(job.rule.report, job.saturate, segment.line * job.lines.k + column);
+    return v;
+  };
+  Extremes<E> extremes;
+  bool finite = true;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    finite = finite && vectors[i].finite();
+    extremes.take(vectors[i], job.rule.zero_points);
+  }
+  if (!finite) {
+    extremes = {};
+#pragma unroll 1
+    for (int i = 0; i < kVectors; ++i)
+      if (place(i) < count) extremes.take(mended(affine::flat_read<E>(x, place(i)), place(i)), job.rule.zero_points);
+  }
+  extremes.template fold_all<kWide>(width);
+  if (count == 0) return;
+  const auto chosen = job.rule.choose(extremes.up, extremes.down);
+  if (thread == 0) job.rule.store(number, chosen);
+  if constexpr (kBits > 0) {
+    const affine::Rounding<float> rounding(chosen.scale, job.reciprocal,
+                                           static_cast<float>(job.rule.q.min - chosen.zero),
+                                           static_cast<float>(job.rule.q.max - chosen.zero));
+    std::uint8_t* to = job.codes + segment.line * job.lines.code_bytes + segment.column * kBits / 8;
+    const auto write = [&](unsigned at, const float(&sums)[kElems<E>]) {
+      affine::Codes<E> codes;
+      codes.take_sums(sums, chosen.zero);
+      affine::FlatCodes<E, kBits>::write(to, at, codes);
+    };
+    float sums[kElems<E>];
+    unsigned again = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (place(i) >= count) break;
+      if (affine::flat_quick(rounding, vectors[i], sums))
+        write(place(i), sums);
+      else
+        again |= 1U << i;
+    }
+#pragma unroll 1
+    for (; again != 0; again &= again - 1) {
+      const unsigned at = place(__ffs(static_cast<int>(again)) - 1);
+      const affine::Vector<E> v = mended(affine::flat_read<E>(x, at), at);
+#pragma unroll
+      for (int j = 0; j < kElems<E>; ++j) sums[j] = rounding.sum(v.value(j));
+      write(at, sums);
     }
   }
 }
@@ -175,11 +247,21 @@ __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segme
 template <class E, bool kCodes>
 int launch_held(SegmentJob<E> job, cudaStream_t stream) {
   job.width = affine::threads_of_line<E>(job.len, kMostThreads<E>);
-  if (job.width > 32)
-    hold_segments<E, kCodes, true><<<static_cast<unsigned>(job.segments), job.width, 0, stream>>>(job);
-  else
-    hold_segments<E, kCodes, false>
-        <<<static_cast<unsigned>(ceil_div(job.segments, kThreads / job.width)), kThreads, 0, stream>>>(job);
+  const bool wide = job.width > 32;
+  const auto blocks = static_cast<unsigned>(wide ? job.segments : ceil_div(job.segments, kThreads / job.width));
+  auto* kernel = wide ? hold_segments<E, kCodes, true> : hold_segments<E, kCodes, false>;
+  if constexpr (sizeof(typename E::Math) == 4) {
+    const bool plain = job.access.whole && job.len % kElems<E> == 0 && job.lines.k % kElems<E> == 0;
+    if constexpr (kCodes) {
+      if (plain && job.code_access.whole && job.code_access.bits == 8)
+        kernel = wide ? hold_plain<E, 8, true> : hold_plain<E, 8, false>;
+      if (plain && job.code_access.whole && job.code_access.bits == 4)
+        kernel = wide ? hold_plain<E, 4, true> : hold_plain<E, 4, false>;
+    } else if (plain) {
+      kernel = wide ? hold_plain<E, 0, true> : hold_plain<E, 0, false>;
+    }
+  }
+  kernel<<<blocks, wide ? static_cast<unsigned>(job.width) : kThreads, 0, stream>>>(job);
   return cudaGetLastError();
 }
 

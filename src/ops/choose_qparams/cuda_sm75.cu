@@ -20,9 +20,10 @@ struct Found {
   using Bits = std::conditional_t<sizeof(typename E::Math) == 8, unsigned long long, unsigned>;
   Bits* up;
   Bits* down;
+  // What is no larger than before, as nearly all of a long range is, is only compared.
   __device__ void take(std::int64_t range, const Extremes<E>& extremes) const {
-    atomicMax(up + range, bits(extremes.up));
-    atomicMax(down + range, bits(extremes.down));
+    if (bits(extremes.up) > __ldcg(up + range)) atomicMax(up + range, bits(extremes.up));
+    if (bits(extremes.down) > __ldcg(down + range)) atomicMax(down + range, bits(extremes.down));
   }
   [[nodiscard]] __device__ Extremes<E> of(std::int64_t range) const { return {value(up[range]), value(down[range])}; }
 
@@ -65,8 +66,12 @@ __global__ void __launch_bounds__(kThreads) measure_segments(const SegmentJob<E>
       vectors[i].mend(job.rule.report, job.saturate, segment.line * job.lines.k + segment.column + column(i));
     extremes.take(vectors[i], job.rule.zero_points);
   }
-  extremes.fold(width < 32 ? width : 32);
-  if (segment.n > 0 && thread % 32 == 0) found.take(job.lines.scale_of(segment.line) + segment.in_line, extremes);
+  if (width == kThreads)
+    extremes.template fold_all<true>(width);
+  else
+    extremes.fold(width < 32 ? width : 32);
+  if (segment.n > 0 && thread % (width == kThreads ? kThreads : 32) == 0)
+    found.take(job.lines.scale_of(segment.line) + segment.in_line, extremes);
 }
 
 // Ranges that are columns of some lines: 32 of them side by side, 256 lines or fewer.

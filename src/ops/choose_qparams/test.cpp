@@ -235,10 +235,9 @@ TEST(ChooseQparams, ErrorsInTheContractsOrder) {
       const auto error = static_cast<double>(v - code * 1e-3F);
       return error * error;
     };
-    const double want = ordered_sum(n, square);
-    double plain = 0;
+    double want = ordered_sum(n, square), plain = 0;
     for (std::int64_t i = 0; i < n; ++i) plain += square(i);
-    EXPECT_NE(plain, want) << n;
+    EXPECT_NE(plain, want);
     const std::vector<double> wide(x.begin(), x.end());
     const auto wide_square = [&](std::int64_t i) {
       const double v = wide[static_cast<std::size_t>(i)];
@@ -246,7 +245,7 @@ TEST(ChooseQparams, ErrorsInTheContractsOrder) {
       return error * error;
     };
     for (const NamedKernel& kernel : all_kernels()) {
-      if (kernel.on_gpu) continue;  // has no such table
+      if (kernel.on_gpu) continue;
       const auto& table = *static_cast<const choose_qparams::SimdTable*>(kernel.entry.table);
       EXPECT_EQ(table.squared_error(x.data(), n, 1e-3F, -3.0F, 5.0F), want) << kernel.name << ' ' << n;
       EXPECT_EQ(table.wide_squared_error(wide.data(), n, 1e-3, -3.0, 5.0), ordered_sum(n, wide_square)) << kernel.name;

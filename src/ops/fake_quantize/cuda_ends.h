@@ -9,12 +9,16 @@ namespace {
 // Of a rounding that still tells apart one code beyond either end: q is rne(x/s), at most so far outside.
 template <class Math>
 struct Ends {
-  Math low, high;    // q_min - zp, q_max - zp
-  Math first, last;  // where the mask is 1
+  Math low, high;      // q_min - zp, q_max - zp
+  Math middle, reach;  // the mask is 1 so far from the middle; both are integers or halves
   __device__ Ends(const affine::Rounding<Math>& rounding, bool strict)
-      : low(rounding.low + 1), high(rounding.high - 1), first(strict ? low + 1 : low), last(strict ? high - 1 : high) {}
-  [[nodiscard]] __device__ bool inside(Math q) const { return q >= first && q <= last; }
-  [[nodiscard]] __device__ Math within(Math q) const { return q < low ? low : q > high ? high : q; }
+      : low(rounding.low + 1), high(rounding.high - 1), middle((low + high) / 2), reach((high - low) / 2) {
+    if (strict) reach -= 1;
+  }
+  [[nodiscard]] __device__ bool inside(float q) const { return fabsf(q - middle) <= reach; }
+  [[nodiscard]] __device__ bool inside(double q) const { return fabs(q - middle) <= reach; }
+  [[nodiscard]] __device__ float within(float q) const { return fminf(fmaxf(q, low), high); }
+  [[nodiscard]] __device__ double within(double q) const { return fmin(fmax(q, low), high); }
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // fake_quantize for every GPU from sm_75: limited by memory, for every granularity, layout and alignment.
-#include "ops/affine/cuda_lines.h"
+#include "ops/affine/cuda_flat.h"
 #include "ops/fake_quantize/cuda_ends.h"
 #include "ops/fake_quantize/fake_quantize.h"
 
@@ -16,6 +16,7 @@ using affine::kVectors;
 
 struct Job {
   affine::Walk walk;
+  affine::Flat flat;
   const void* x;
   void* y;
   std::uint8_t* mask;  // null: not asked for
@@ -57,6 +58,29 @@ __global__ void __launch_bounds__(kThreads) fake_quantize(const Job job) {
   }
 }
 
+template <class E, bool kPlain>
+__global__ void __launch_bounds__(kThreads) fake_quantize_flat(const Job job) {
+  affine::flat_round<E, kPlain>(job.walk, job.flat, job.x,
+                                [&](std::uint32_t at, auto& sums, int, const auto& rounding) {
+                                  const Ends<float> ends(rounding, job.strict);
+                                  float v[kElems<E>];
+                                  unsigned inside[kElems<E>];
+#pragma unroll
+                                  for (int j = 0; j < kElems<E>; ++j) {
+                                    const float q = sums[j] - affine::kWhole<float>;
+                                    inside[j] = ends.inside(q) ? 1 : 0;
+                                    v[j] = ends.within(q) * rounding.scale;
+                                  }
+                                  affine::Vector<E> y;
+                                  y.round(v);
+                                  affine::flat_write(job.y, at, y);
+                                  if (job.mask == nullptr) return;
+                                  affine::Codes<E> bytes;
+                                  bytes.take(inside, kElems<E>);
+                                  affine::FlatCodes<E, 8>::write(job.mask, at, bytes);
+                                });
+}
+
 std::size_t workspace_bytes(const FakeQuantize::Problem&) { return 0; }
 
 int launch(const Params& params, std::byte* workspace, const cuda::Launch& launch) {
@@ -69,6 +93,7 @@ int launch(const Params& params, std::byte* workspace, const cuda::Launch& launc
   const auto lines = affine::make_lines(words, strides, params.mask_row_bytes);
   return cuda::with_element(p.dtype, [&]<class E>() -> int {
     Job job{.walk = affine::make_walk<E>(lines, {params.x.data, params.y.data}, words.format, params.mask, launch),
+            .flat = {},
             .x = params.x.data,
             .y = params.y.data,
             .mask = params.mask,
@@ -77,7 +102,16 @@ int launch(const Params& params, std::byte* workspace, const cuda::Launch& launc
     job.walk.beyond = 1;
     job.walk.reciprocal = p.math == AffineMath::reciprocal;
     job.walk.saturate = p.non_finite == NonFinite::saturate;
-    fake_quantize<E><<<job.walk.blocks(), kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(job);
+    auto* stream = static_cast<cudaStream_t>(launch.stream);
+    if constexpr (sizeof(typename E::Math) == 4) {
+      job.flat = affine::flat_of<E>(job.walk, 2, params.mask != nullptr);
+      if (job.flat.vectors != 0) {
+        const auto kernel = job.flat.plain ? fake_quantize_flat<E, true> : fake_quantize_flat<E, false>;
+        kernel<<<job.flat.blocks(), kThreads, 0, stream>>>(job);
+        return cudaGetLastError();
+      }
+    }
+    fake_quantize<E><<<job.walk.blocks(), kThreads, 0, stream>>>(job);
     return cudaGetLastError();
   });
 }
