@@ -310,7 +310,6 @@ struct StreamBlock {
     if (kTokens > 1 && stream.bulk && thread == 0) {
       hopper::barrier_init(token_barrier, 1);
       hopper::barrier_init_done();
-      hopper::arrive_and_expect(token_barrier, tokens * stream.tokens.k);
     }
     // All that needs no tokens comes before the wait.
 #pragma unroll 1
@@ -322,7 +321,7 @@ struct StreamBlock {
     if (few) {
       first_token = thread / rows;
       row_done -= first_token * rows;
-      if (first_token >= token_step) row_done = rows;  // left over
+      if (first_token >= min(token_step, tokens)) row_done = rows;  // left over
     }
     Target to = row_done < rows ? target(first_token, row_done, token_step) : Target{};
     const int token_row = min(lane % 8, tokens - 1);
@@ -330,6 +329,8 @@ struct StreamBlock {
     const int row = row_of(own.first), until_next = opaque(stream.column_tiles * (row + 1) - own.first);
     __syncwarp();                      // barriers are there
     if (kTokens > 1) __syncthreads();  // that of the tokens as well
+    if (kTokens > 1 && stream.bulk && thread == 0)
+      hopper::arrive_and_expect(token_barrier, tokens * stream.tokens.k);
 
     float scale = 1.0F;
     auto* const terms = reinterpret_cast<TokenTerms*>(shared + stream.terms_at);
