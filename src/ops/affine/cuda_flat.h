@@ -109,27 +109,23 @@ struct FlatGiven {
   [[nodiscard]] __device__ bool zero_is_code(const Walk& walk) const {
     return kPlain || static_cast<unsigned>(zero - walk.q.min) <= static_cast<unsigned>(walk.q.max - walk.q.min);
   }
-  // A rounding with a limit that nothing keeps where the two cannot be used.
+  // One that is never quick where the two cannot be used.
   [[nodiscard]] __device__ Rounding<float> rounding(const Walk& walk) const {
     const float of_zero = kPlain ? 0.0F : static_cast<float>(zero);
     Rounding<float> made(scale(walk), walk.reciprocal, static_cast<float>(walk.q.min - walk.beyond) - of_zero,
                          static_cast<float>(walk.q.max + walk.beyond) - of_zero);
-    if (!zero_is_code(walk)) made.limit = -1;
+    if (!zero_is_code(walk)) made.distrust();
     return made;
   }
 };
 
-// The integers of a vector, each added to kWhole; whether they can be used. Sums with 0 * x are NaN where an x is not
-// finite.
+// The integers of a vector, each added to kWhole; whether they are to be used.
 template <class E>
 __device__ bool flat_quick(const Rounding<float>& rounding, const Vector<E>& v, float (&sums)[kElems<E>]) {
-  float x[kElems<E>], nothing = 0;
+  float x[kElems<E>];
 #pragma unroll
-  for (int j = 0; j < kElems<E>; ++j) {
-    x[j] = v.value(j);
-    nothing = fmaf(x[j], 0.0F, nothing);
-  }
-  return rounding.quick(x, sums) + nothing <= rounding.limit;
+  for (int j = 0; j < kElems<E>; ++j) x[j] = v.value(j);
+  return rounding.quick(x, sums);
 }
 
 // store(vector, sums, zero point, rounding) for each of the thread's vectors: those that need more than products come

@@ -27,6 +27,12 @@ int threads_of_line(std::int64_t k, int most) {
   return threads;
 }
 
+// Where a thread's `width`, a power of two, is among those of all blocks of kThreads.
+__device__ inline std::int64_t place_of_block(int width) {
+  const int shift = __ffs(width) - 1;
+  return static_cast<std::int64_t>(blockIdx.x) * (kThreads >> shift) + (static_cast<int>(threadIdx.x) >> shift);
+}
+
 // Lines, and scales and zero points beside them, as a kernel gets them.
 struct Walk {
   Lines lines;
@@ -117,8 +123,7 @@ struct Tile {
 
   __device__ explicit Tile(const Walk& walk) : width(walk.width) {
     thread = static_cast<int>(threadIdx.x) & (width - 1);
-    const int per_block = kThreads / width;
-    std::int64_t tile = static_cast<std::int64_t>(blockIdx.x) * per_block + static_cast<int>(threadIdx.x) / width;
+    std::int64_t tile = place_of_block(width);
     line = tile;
     if (walk.tiles > 1) {
       line = walk.by_tiles.quotient(static_cast<std::uint32_t>(tile));

@@ -11,57 +11,68 @@ namespace {
 template <class Math>
 constexpr Math kWhole = static_cast<Math>(sizeof(Math) == 4 ? 0x1.8p23 : 0x1.8p52);
 
-// x * (1/s) is off by two roundings, 2^-15 for a quotient of at most 260 in f32, and the rounded quotient by half of
-// that: together less than 2^-14. Further than that from the middle between two integers both have the same one;
-// nearer, the quotient itself decides. In f64 the same with 2^-40. Scales so small or large that 1/s or a product could
-// leave the range of normal numbers always divide.
+// The exact x/s and its roundings lie between x * lower and x * upper, which are 2^-21 (f64: 2^-49) of 1/s apart from
+// it on either side. Added to kWhole each is rounded once, to an integer where it is not far too large, and a larger
+// number never to a smaller one: where both sums are the same, so is that of the quotient. Elsewhere, hardly ever, and
+// where x is not finite, the quotient itself decides. Scales so small or large that a product could leave the range of
+// normal numbers have NaN for factors, which is never the same.
 template <class Math>
 struct Rounding {
-  Math scale, inverse, limit, low, high;
+  Math scale, low, high;
+  Math upper, lower;
   bool reciprocal;
 
   __device__ Rounding(Math scale_, bool reciprocal_, Math low_, Math high_)
-      : scale(scale_), inverse(1 / scale_), low(low_), high(high_), reciprocal(reciprocal_) {
+      : scale(scale_), low(low_), high(high_), reciprocal(reciprocal_) {
     constexpr bool kNarrow = sizeof(Math) == 4;
     constexpr Math kSmall = static_cast<Math>(kNarrow ? 0x1p-90 : 0x1p-900), kLarge = 1 / kSmall;
-    constexpr Math kClear = static_cast<Math>(kNarrow ? 0.5 - 0x1p-14 : 0.5 - 0x1p-40);
-    limit = scale >= kSmall && scale <= kLarge ? (reciprocal_ ? Math{1} : kClear) : Math{-1};
+    constexpr Math kApart = static_cast<Math>(kNarrow ? 0x1p-21 : 0x1p-49);
+    const Math inverse = near_inverse(scale);
+    upper = inverse * (1 + kApart);
+    lower = scale >= kSmall && scale <= kLarge ? inverse * (1 - kApart) : not_a_number();
   }
   // Whether 1/s is finite where it is asked for.
-  [[nodiscard]] __device__ bool usable() const { return !reciprocal || cuda::finite(inverse); }
+  [[nodiscard]] __device__ bool usable() const { return !reciprocal || cuda::finite(1 / scale); }
+  // No quick() of this will do.
+  __device__ void distrust() { lower = not_a_number(); }
 
-  // The integers of the products, each added to kWhole, and how far the furthest product lies from its own: above the
-  // limit they are not to be used.
+  // The integers, clamped, each added to kWhole; whether they are to be used.
   template <int kCount>
-  __device__ Math quick(const Math (&x)[kCount], Math (&w)[kCount]) const {
-    Math furthest = 0;
+  __device__ bool quick(const Math (&x)[kCount], Math (&w)[kCount]) const {
+    Math apart = 0;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
-      const Math t = clamped(x[j] * inverse);
-      w[j] = t + kWhole<Math>;
-      furthest = larger(furthest, abs_of(t - (w[j] - kWhole<Math>)));
+      const Math from = fused(x[j], lower), to = fused(x[j], upper);
+      apart += abs_of(to - from);
+      w[j] = clamped(from, kWhole<Math> + low, kWhole<Math> + high);
     }
-    return furthest;
+    return apart == 0;
   }
-  // The integers, each added to kWhole.
   template <int kCount>
   __device__ void sums(const Math (&x)[kCount], Math (&w)[kCount]) const {
-    if (quick(x, w) <= limit) return;
+    if (quick(x, w)) return;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) w[j] = sum(x[j]);
   }
   [[nodiscard]] __device__ Math sum(Math x) const { return sum_of(quotient(x)); }
-  [[nodiscard]] __device__ Math sum_of(Math quotient) const { return clamped(quotient) + kWhole<Math>; }
+  [[nodiscard]] __device__ Math sum_of(Math quotient) const { return clamped(quotient, low, high) + kWhole<Math>; }
   // x/s, rounded once or, by the reciprocal, twice.
-  [[nodiscard]] __device__ Math quotient(Math x) const { return reciprocal ? x * inverse : x / scale; }
+  [[nodiscard]] __device__ Math quotient(Math x) const { return reciprocal ? x * (1 / scale) : x / scale; }
 
  private:
+  static __device__ Math not_a_number() { return static_cast<Math>(__uint_as_float(0x7FC00000U)); }
+  static __device__ float near_inverse(float v) {  // off by 2^-23
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(v));
+    return inverse;
+  }
+  static __device__ double near_inverse(double v) { return 1 / v; }
+  static __device__ float fused(float a, float b) { return fmaf(a, b, kWhole<float>); }
+  static __device__ double fused(double a, double b) { return fma(a, b, kWhole<double>); }
   static __device__ float abs_of(float v) { return fabsf(v); }
   static __device__ double abs_of(double v) { return fabs(v); }
-  static __device__ float larger(float a, float b) { return fmaxf(a, b); }
-  static __device__ double larger(double a, double b) { return fmax(a, b); }
-  [[nodiscard]] __device__ float clamped(float v) const { return fminf(fmaxf(v, low), high); }
-  [[nodiscard]] __device__ double clamped(double v) const { return fmin(fmax(v, low), high); }
+  static __device__ float clamped(float v, float from, float to) { return fminf(fmaxf(v, from), to); }
+  static __device__ double clamped(double v, double from, double to) { return fmin(fmax(v, from), to); }
 };
 
 }  // namespace

@@ -129,9 +129,7 @@ template <class E, bool kCodes, bool kWide>
 __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segments(const SegmentJob<E> job) {
   using Math = typename E::Math;
   const int width = job.width, thread = static_cast<int>(threadIdx.x) & (width - 1);
-  const std::int64_t number =
-      kWide ? blockIdx.x
-            : static_cast<std::int64_t>(blockIdx.x) * (kThreads / width) + static_cast<int>(threadIdx.x) / width;
+  const std::int64_t number = kWide ? blockIdx.x : affine::place_of_block(width);
   const Segment segment(job, number);
   const auto column = [&](int i) { return (i * width + thread) * kElems<E>; };
   const auto count = [&](int i) {
@@ -174,17 +172,15 @@ __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segme
   }
 }
 
-// The same of floats no wider than f32, in whole vectors everywhere: codes of kBits, none with 0.
+// The same of segments that lie one behind the other in whole vectors, of floats no wider than f32; codes of kBits,
+// none with 0.
 template <class E, int kBits, bool kWide>
 __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_plain(const SegmentJob<E> job) {
   const int width = job.width, thread = static_cast<int>(threadIdx.x) & (width - 1);
-  const std::int64_t number =
-      kWide ? blockIdx.x
-            : static_cast<std::int64_t>(blockIdx.x) * (kThreads / width) + static_cast<int>(threadIdx.x) / width;
-  const Segment segment(job, number);
-  const auto count = static_cast<unsigned>(segment.n / kElems<E>);  // of vectors
-  const auto* x = static_cast<const typename E::Raw*>(job.x);
-  if (count > 0) x += job.lines.offset_of(segment.line) + segment.column;
+  const std::int64_t number = kWide ? blockIdx.x : affine::place_of_block(width);
+  const auto all = static_cast<unsigned>(job.len) / kElems<E>;  // vectors of a segment
+  const unsigned count = number < job.segments ? all : 0;
+  const auto* x = static_cast<const uint4*>(job.x) + number * all;
   const auto place = [&](int i) { return static_cast<unsigned>(i * width + thread); };
 
   affine::Vector<E> vectors[kVectors] = {};
@@ -192,15 +188,14 @@ __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_plain
   for (int i = 0; i < kVectors; ++i)
     if (place(i) < count) vectors[i] = affine::flat_read<E>(x, place(i));
   const auto mended = [&](affine::Vector<E> v, unsigned at) {
-    const std::int64_t column = segment.column + std::int64_t{at} * kElems<E>;
-    if (!v.finite()) v.mend(job.rule.report, job.saturate, segment.line * job.lines.k + column);
+    if (!v.finite()) v.mend(job.rule.report, job.saturate, number * job.len + std::int64_t{at} * kElems<E>);
     return v;
   };
   Extremes<E> extremes;
   bool finite = true;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
-    finite = finite && vectors[i].finite();
+    finite = finite & vectors[i].finite();
     extremes.take(vectors[i], job.rule.zero_points);
   }
   if (!finite) {
@@ -217,7 +212,7 @@ __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_plain
     const affine::Rounding<float> rounding(chosen.scale, job.reciprocal,
                                            static_cast<float>(job.rule.q.min - chosen.zero),
                                            static_cast<float>(job.rule.q.max - chosen.zero));
-    std::uint8_t* to = job.codes + segment.line * job.lines.code_bytes + segment.column * kBits / 8;
+    std::uint8_t* to = job.codes + number * (all * kElems<E> * kBits / 8);
     const auto write = [&](unsigned at, const float(&sums)[kElems<E>]) {
       affine::Codes<E> codes;
       codes.take_sums(sums, chosen.zero);
@@ -251,12 +246,14 @@ int launch_held(SegmentJob<E> job, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(wide ? job.segments : ceil_div(job.segments, kThreads / job.width));
   auto* kernel = wide ? hold_segments<E, kCodes, true> : hold_segments<E, kCodes, false>;
   if constexpr (sizeof(typename E::Math) == 4) {
-    const bool plain = job.access.whole && job.len % kElems<E> == 0 && job.lines.k % kElems<E> == 0;
+    const Lines& lines = job.lines;
+    const bool plain = job.access.whole && job.len % kElems<E> == 0 && lines.k % job.len == 0 &&
+                       (lines.count == 1 || (lines.leading == 1 && lines.tensors[0].leading[0] == lines.k));
     if constexpr (kCodes) {
-      if (plain && job.code_access.whole && job.code_access.bits == 8)
-        kernel = wide ? hold_plain<E, 8, true> : hold_plain<E, 8, false>;
-      if (plain && job.code_access.whole && job.code_access.bits == 4)
-        kernel = wide ? hold_plain<E, 4, true> : hold_plain<E, 4, false>;
+      const int bits = job.code_access.bits;
+      const bool codes = job.code_access.whole && (lines.count == 1 || lines.code_bytes * 8 == lines.k * bits);
+      if (plain && codes && bits == 8) kernel = wide ? hold_plain<E, 8, true> : hold_plain<E, 8, false>;
+      if (plain && codes && bits == 4) kernel = wide ? hold_plain<E, 4, true> : hold_plain<E, 4, false>;
     } else if (plain) {
       kernel = wide ? hold_plain<E, 0, true> : hold_plain<E, 0, false>;
     }

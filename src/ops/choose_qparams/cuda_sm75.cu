@@ -42,8 +42,7 @@ template <class E>
 __global__ void __launch_bounds__(kThreads) measure_segments(const SegmentJob<E> job, const Found<E> found) {
   const int width = job.width, thread = static_cast<int>(threadIdx.x) & (width - 1);
   std::int64_t tile = 0;
-  std::int64_t number =
-      static_cast<std::int64_t>(blockIdx.x) * (kThreads / width) + static_cast<int>(threadIdx.x) / width;
+  std::int64_t number = affine::place_of_block(width);
   if (job.tiles > 1) number = cuda::divide(number, job.tiles, tile);
   const Segment segment(job, number);
   const std::int64_t first = tile * (width * kVectors * kElems<E>);
