@@ -11,7 +11,7 @@ namespace tern::cli {
 namespace {
 
 constexpr std::size_t kGapColumns = 2;
-constexpr std::size_t kNarrowestColumns = 24;  // below this a wrapped column is harder to read than a long line
+constexpr std::size_t kNarrowestColumns = 20;  // below this a wrapped column is harder to read than a long line
 
 std::size_t width_of(const std::vector<std::vector<std::string>>& rows, std::size_t column) {
   std::size_t width = 0;
