@@ -127,7 +127,7 @@ Result<PackedWeights::State> pack_on_gpu(const Context& context, const Canonical
   }
   TERN_RETURN_IF_ERROR(check_weight_scales(host));
   std::vector<float> arranged(static_cast<std::size_t>(packed_scales.count));
-  packed_scales.arrange(host, arranged.data());
+  packed_scales.arrange_for_gpu(host, arranged.data());
   const Shape scale_shape{packed_scales.count};
   TERN_RETURN_IF_ERROR(context.copy({scales, DType::f32, scale_shape, context.device().id},
                                     {arranged.data(), DType::f32, scale_shape}, *stream));
@@ -155,7 +155,6 @@ Result<PackedWeights::State> pack_on_gpu(const Context& context, const Canonical
   state.device = context.device().id;
   state.codes = codes;
   state.scales = scales;
-  state.scale_stride = packed_scales.stride;
   state.bytes = memory.size();
   state.checksum = checksum_of(host);
   return state;

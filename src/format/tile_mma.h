@@ -12,7 +12,8 @@
 //
 // Weights are in two's complement. An operand has a weight in the highest bits of each byte, so it is 64 times a trit,
 // 16 times a weight of 4 bits, once one of 8. A tile is its loads, 512 bytes each; the tiles of sixteen rows lie one
-// behind the other along k. Rows and columns are padded to whole tiles with zeros.
+// behind the other along k. Rows and columns are padded to whole tiles with zeros. Scales of groups lie the same way:
+// sixteen rows' of the first group, of the second, ..., then those of the next sixteen rows.
 #pragma once
 
 #include <cstdint>
@@ -91,12 +92,17 @@ struct TileMma {
         (row / kRows * column_tiles + column / kColumns) * tile_bytes() + bit / 8 * 512 + lane * 16 + word * 4 + c % 4,
         static_cast<int>(bit % 8)};
   }
+  // Where the scale of a row's group lies, of so many groups: with those of its sixteen rows, as their tiles do.
+  static constexpr std::int64_t scale_at(std::int64_t row, std::int64_t group, std::int64_t groups) {
+    return (row / kRows * groups + group) * kRows + row % kRows;
+  }
   [[nodiscard]] constexpr int value(const std::uint8_t* packed, std::int64_t row, std::int64_t column) const {
     const Place at = place(row, column);
     const int code = packed[at.byte] >> at.bit & ((1 << bits) - 1);
     return code >> (bits - 1) != 0 ? code - (1 << bits) : code;
   }
 };
+static_assert(TileMma::scale_at(17, 0, 1) == 17 && TileMma::scale_at(17, 2, 5) == (5 + 2) * 16 + 1);
 static_assert(MmaWeights<2>::operand(0x00000004, 1) == 64 && MmaWeights<2>::operand(0xC0, 3) == 0xC0);
 static_assert(MmaWeights<4>::operand(0x0000FF12, 0) == 0xF020 && MmaWeights<4>::operand(0x0000FF12, 1) == 0xF010);
 static_assert(MmaWeights<8>::operand(0x80FF7F12, 3) == 0x80FF7F12);

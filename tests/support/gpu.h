@@ -323,11 +323,11 @@ class WeightsOnGpu {
   explicit WeightsOnGpu(const PackedWeights::State& w)
       : tiles_(tiles_of(w)),
         codes_(tiles_.data(), static_cast<std::int64_t>(tiles_.size())),
-        scales_(w.scales, PackedScales::of(w.n, w.k, w.granularity).count * 4, 4),
+        arranged_(scales_of(w)),
+        scales_(arranged_.data(), static_cast<std::int64_t>(arranged_.size()) * 4, 16),
         state_{.n = w.n, .k = w.k, .format = w.format, .granularity = w.granularity, .device = gpu()->device().id} {
     state_.codes = codes_.as<std::uint8_t>();
     state_.scales = scales_.as<float>();
-    state_.scale_stride = w.scale_stride;
   }
   [[nodiscard]] const PackedWeights::State* state() const { return &state_; }
   void expect_unchanged() {
@@ -348,8 +348,20 @@ class WeightsOnGpu {
       }
     return tiles;
   }
+  static std::vector<float> scales_of(const PackedWeights::State& w) {
+    const PackedScales all = PackedScales::of(w.n, w.k, w.granularity);
+    if (w.n == 0 || w.granularity.kind == Granularity::Kind::tensor) return {w.scales, w.scales + all.count};
+    const std::int64_t groups = all.count / all.stride;
+    std::vector<float> scales(static_cast<std::size_t>(all.count));
+    for (std::int64_t n = 0; n < all.stride; ++n)
+      for (std::int64_t g = 0; g < groups; ++g)
+        scales[static_cast<std::size_t>(TileMma::scale_at(n, g, groups))] = w.scales[g * all.stride + n];
+    return scales;
+  }
   std::vector<std::uint8_t> tiles_;
-  OnGpu codes_, scales_;
+  OnGpu codes_;
+  std::vector<float> arranged_;
+  OnGpu scales_;
   PackedWeights::State state_;
 };
 

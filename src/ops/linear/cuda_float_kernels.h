@@ -56,7 +56,6 @@ template <class W, class F, int kRowTiles>
 struct Rows {
   const uint4* tiles[kRowTiles];  // null: behind the last row
   const float* scales[kRowTiles];
-  std::int64_t scale_stride[kRowTiles];
   std::uint32_t group_share = 0;
   int last_group = 0;
 
@@ -72,8 +71,7 @@ struct Rows {
       const std::int64_t before = std::int64_t{own_tile} * f.job.column_tiles;
       tiles[r] = there ? matrix.tiles + before * LaneTile<W>::kStride + lane : nullptr;
       if constexpr (F::kGroups) {
-        scales[r] = matrix.scales + own_tile * kTileRows + lane / 4;
-        scale_stride[r] = matrix.scale_stride;
+        scales[r] = matrix.scales + std::int64_t{own_tile} * (f.last_group + 1) * kTileRows + lane / 4;
       }
     }
   }
@@ -96,7 +94,7 @@ struct Rows {
 #pragma unroll
         for (int flush = 0; flush < F::kFlushes; ++flush) {
           const int step = tile * (kTileColumns / kStepColumns) + flush * (F::kFlush / kStepColumns);
-          const float* of = scales[r] + group_of_step(step) * scale_stride[r];
+          const float* of = scales[r] + group_of_step(step) * kTileRows;
           weights.scales[flush][r][0] = __ldg(of);
           weights.scales[flush][r][1] = __ldg(of + 8);
         }

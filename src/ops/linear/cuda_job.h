@@ -16,9 +16,8 @@ constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
 // One matrix of the problem.
 struct MatrixJob {
-  const uint4* tiles;  // TileMma
-  const float* scales;
-  std::int64_t scale_stride;  // between groups; rows lie side by side
+  const uint4* tiles;   // TileMma
+  const float* scales;  // TileMma::scale_at()
   std::byte* y;
   std::int64_t y_stride;  // elements
   const float* bias;      // null: none
@@ -63,7 +62,6 @@ inline Job job_of(const Params& p) {
     const PackedWeights::State* const weights = from.weights;
     job.matrices[i] = {.tiles = weights == nullptr ? nullptr : reinterpret_cast<const uint4*>(weights->codes),
                        .scales = weights == nullptr ? nullptr : weights->scales,
-                       .scale_stride = weights == nullptr ? 0 : weights->scale_stride,
                        .y = from.y,
                        .y_stride = from.y_stride,
                        .bias = from.bias,

@@ -41,6 +41,7 @@ __device__ inline double plain_sum(const MatrixJob& matrix, std::int64_t group, 
                                    std::int64_t token, std::int64_t n, std::int64_t first, std::int64_t step) {
   const TileMma tile = TileMma::of(matrix.n, tokens.k, matrix.bits);
   const auto* packed = reinterpret_cast<const std::uint8_t*>(matrix.tiles);
+  const std::int64_t groups = group > 0 ? ceil_div(tokens.k, group) : 1;
   double sum = 0;
   for (std::int64_t column = first; column < tokens.k; column += step) {
     const float v = tokens.at(token, column);
@@ -49,7 +50,7 @@ __device__ inline double plain_sum(const MatrixJob& matrix, std::int64_t group, 
       return 0;
     }
     const double x = tokens.saturated(v);
-    const double scale = group > 0 ? matrix.scales[column / group * matrix.scale_stride + n] : 1.0;
+    const double scale = group > 0 ? matrix.scales[TileMma::scale_at(n, column / group, groups)] : 1.0;
     sum = __dadd_rn(sum, __dmul_rn(x * tile.value(packed, n, column), scale));
   }
   return sum;

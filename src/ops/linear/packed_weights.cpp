@@ -179,14 +179,25 @@ PackedScales PackedScales::of(std::int64_t n, std::int64_t k, const Granularity&
   return {stride, std::max<std::int64_t>(make_ranges(1, k, granularity).total, 1) * stride};
 }
 
-void PackedScales::arrange(const CanonicalWeights& w, float* scales) const {
+template <class Place>
+void PackedScales::put(const CanonicalWeights& w, float* scales, Place place) const {
   const auto copy_scale = [&w](std::int64_t i, float* to) { std::memcpy(to, w.scales + i, sizeof *to); };  // unaligned
   std::fill_n(scales, count, 1.0F);
   if (w.n == 0 || w.k == 0) return;
   if (w.granularity.kind == Granularity::Kind::tensor) return copy_scale(0, scales);
   const std::int64_t per_row = count / stride;
   for (std::int64_t n = 0; n < w.n; ++n)
-    for (std::int64_t s = 0; s < per_row; ++s) copy_scale(n * per_row + s, scales + s * stride + n);
+    for (std::int64_t s = 0; s < per_row; ++s) copy_scale(n * per_row + s, scales + place(n, s));
+}
+
+void PackedScales::arrange(const CanonicalWeights& w, float* scales) const {
+  put(w, scales, [this](std::int64_t n, std::int64_t s) { return s * stride + n; });
+}
+
+void PackedScales::arrange_for_gpu(const CanonicalWeights& w, float* scales) const {
+  put(w, scales, [per_row = stride > 0 ? count / stride : 1](std::int64_t n, std::int64_t s) {
+    return TileMma::scale_at(n, s, per_row);
+  });
 }
 
 Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format,

@@ -18,9 +18,10 @@ struct PackedWeights::State {
   DeviceId device = {};
   Tile16 tile;                          // the order of the codes on a CPU; on a GPU they are a TileMma
   const std::uint8_t* codes = nullptr;  // of the device
-  // One scale for a tensor; else [segments][scale_stride], so that neighbouring rows lie side by side
+  // One scale for a tensor; else on a CPU [segments][scale_stride], so that neighbouring rows lie side by side, and on
+  // a GPU as TileMma::scale_at() says
   const float* scales = nullptr;
-  std::int64_t scale_stride = 0;
+  std::int64_t scale_stride = 0;  // on a CPU
   std::size_t bytes = 0;
   std::uint64_t checksum = 0;
   Tensor memory;  // empty when the memory is the caller's
@@ -65,12 +66,18 @@ Status check_weight_scales(const CanonicalWeights& weights);
 Error invalid_code_error(const CanonicalWeights& weights);
 std::uint64_t checksum_of(const CanonicalWeights& weights);
 
-// Scales as kernels read them, [segments][stride]; those of rows that are not there are 1.
+// Scales as kernels read them, [segments][stride], or on a GPU with their tiles; those of rows that are not there
+// are 1.
 struct PackedScales {
   std::int64_t stride = 0;
   std::int64_t count = 0;
   static PackedScales of(std::int64_t n, std::int64_t k, const Granularity& granularity);
   void arrange(const CanonicalWeights& weights, float* scales) const;
+  void arrange_for_gpu(const CanonicalWeights& weights, float* scales) const;
+
+ private:
+  template <class Place>
+  void put(const CanonicalWeights& weights, float* scales, Place place) const;  // place(row, segment)
 };
 
 }  // namespace tern
