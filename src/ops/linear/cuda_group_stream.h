@@ -1,0 +1,323 @@
+// One int8 token by weights W with group scales on sm_90: weights and scales stream through shared memory. For .cu
+// files only.
+//
+// The order of sums is that of cuda_float_kernels.h, so the bits are, too. A block takes some row tiles; the units of
+// these, one behind the other as they lie in memory, are dealt to its warps in equal stretches, whatever row they
+// belong to:
+//
+//     row tile       r             r + 1
+//     units     |0 1 2 3 4|  |0 1 2 3 4|  ...      a unit: some column tiles, a sum of each of 16 rows
+//     warp       0 0 0 1 1    1 2 2 2 3
+//
+// Each warp has a ring of slots of its own, filled by the copy engine with some tiles and then the scales of their
+// groups, which lie together in memory as well. All eight tokens of a matrix instruction are the same one.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/cuda_start.h"
+#include "ops/linear/cuda_float_kernels.h"
+#include "ops/linear/cuda_hopper.h"
+
+namespace tern::linear {
+namespace {
+
+constexpr int kGroupWarps = 12;  // of a block, at most: 16 would leave rings of fewer than three slots
+constexpr int kGroupBytes = static_cast<int>(TileMma::kRows) * 4;  // of a group's scales of a row tile
+
+// What a block needs to request its first weights comes first: a line of the parameters.
+struct GroupStreamJob {
+  std::int32_t block_rows, longer_blocks;    // row tiles of a block; the first longer_blocks have one more
+  std::int32_t share[2], longer_shares[2];   // units of a warp, of shorter and longer blocks; the first have one more
+  std::uint32_t row_inverse;                 // ceil(2^32 / column_tiles)
+  std::int32_t slots;                        // of a warp's ring
+  std::int32_t sums_at, tokens_at, ring_at;  // places in shared memory; barriers are at 0
+  FloatJob f;
+};
+
+// F: Fold of the scales.
+template <class W, class F>
+struct GroupStream {
+  static constexpr int kSlotTiles = 4 / W::kLoads;  // 2 KB
+  static constexpr int kScalesAt = kSlotTiles * W::kTileBytes;
+  static constexpr int kSlotBytes = kScalesAt + kSlotTiles * F::kFlushes * kGroupBytes;
+  static constexpr int kSteps = F::kFlush / kStepColumns;
+
+  const GroupStreamJob& stream;
+  const FloatJob& f;
+  std::byte* shared;
+  int thread, warp, lane, threads;
+  int first_row, rows;  // row tiles before the block's, and of the block
+  int columns, groups;  // tiles and groups of a row
+
+  __device__ explicit GroupStream(const GroupStreamJob& all)
+      : stream(all), f(all.f), shared(launched_shared()), thread(static_cast<int>(threadIdx.x)) {
+    warp = __shfl_sync(kAllLanes, thread / kWarp, 0);
+    lane = thread % kWarp;
+    threads = static_cast<int>(blockDim.x);
+    const int block = static_cast<int>(blockIdx.x);
+    first_row = block * stream.block_rows + min(block, stream.longer_blocks);
+    rows = stream.block_rows + (block < stream.longer_blocks ? 1 : 0);
+    columns = f.job.column_tiles;
+    groups = f.last_group + 1;
+  }
+
+  // The parameters come from memory at their first use, which takes long: all lines at once, a warp each.
+  __device__ void fetch_parameters() const {
+    constexpr int kLine = 64;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&stream);
+#pragma unroll 1
+    for (int i = warp * kLine; i < static_cast<int>(sizeof stream); i += threads / kWarp * kLine)
+      (void)opaque(*reinterpret_cast<const int*>(bytes + i));
+  }
+
+  // --- weights ---
+
+  // A warp's stretch of the block: units, and their tiles.
+  struct Stretch {
+    int unit, tile, tiles;
+  };
+  [[nodiscard]] __device__ int first_tile(int unit) const {
+    const int row = unit / f.units;
+    return row * columns + (unit - row * f.units) * f.unit;
+  }
+  [[nodiscard]] __device__ Stretch stretch() const {
+    const int longer = rows > stream.block_rows ? 1 : 0, more = stream.longer_shares[longer];
+    const int unit = warp * stream.share[longer] + min(warp, more);
+    const int tile = first_tile(unit), end = first_tile(unit + stream.share[longer] + (warp < more ? 1 : 0));
+    return {unit, tile, end - tile};
+  }
+  [[nodiscard]] __device__ int row_of(int tile) const {
+    return columns == 1 ? tile : static_cast<int>(__umulhi(tile, stream.row_inverse));
+  }
+  // The group of a step of a row: exact, as steps and the steps of a group are below 2^13.
+  [[nodiscard]] __device__ int group_of_step(int step) const {
+    return min(static_cast<int>(static_cast<std::uint64_t>(step) * f.group_share >> 31), f.last_group);
+  }
+  // The group of the first or last step of a tile, rows of the block counted through.
+  [[nodiscard]] __device__ int group_of_tile(int tile, int step) const {
+    const int row = row_of(tile);
+    return row * groups + group_of_step((tile - row * columns) * (kTileColumns / kStepColumns) + step);
+  }
+  [[nodiscard]] __device__ unsigned barriers() const { return shared_address(shared) + warp * stream.slots * 8; }
+  [[nodiscard]] __device__ std::byte* ring() const {
+    return shared + stream.ring_at + warp * stream.slots * kSlotBytes;
+  }
+
+  // By one lane: tiles [tile, tile + count) of the block into a slot. They lie together but for the ends of matrices,
+  // and so do the scales from the first one's group to the last one's.
+  __device__ void request(int tile, int count, int slot) const {
+    const unsigned to = shared_address(ring()) + slot * kSlotBytes, barrier = barriers() + slot * 8;
+    constexpr int kLastStep = kTileColumns / kStepColumns - 1;
+    int group = group_of_tile(tile, 0);
+    const int end_group = group_of_tile(tile + count - 1, kLastStep) + 1;
+    hopper::arrive_and_expect(barrier, count * W::kTileBytes + (end_group - group) * kGroupBytes);
+    unsigned tiles_to = to, scales_to = to + kScalesAt;
+    const int end = tile + count;
+#pragma unroll 1
+    for (int i = 0; tile < end; ++i) {
+      const MatrixJob& matrix = f.job.matrices[i];
+      // Row tiles of the block where this matrix begins, which may be before it, and ends.
+      const int begins = matrix.first_tile - first_row;
+      const int ends = (i + 1 < f.job.count ? f.job.matrices[i + 1].first_tile : f.job.row_tiles) - first_row;
+      if (tile >= ends * columns) continue;
+      const int here = min(end, ends * columns) - tile, groups_here = min(end_group, ends * groups) - group;
+      hopper::load_bytes(tiles_to, matrix.tiles + (tile - std::int64_t{begins} * columns) * LaneTile<W>::kStride,
+                         here * W::kTileBytes, barrier);
+      hopper::load_bytes(scales_to, matrix.scales + (group - std::int64_t{begins} * groups) * kTileRows,
+                         groups_here * kGroupBytes, barrier);
+      tile += here;
+      group += groups_here;
+      tiles_to += here * W::kTileBytes;
+      scales_to += groups_here * kGroupBytes;
+    }
+  }
+  __device__ void request_slot(const Stretch& own, int done, int slot) const {
+    request(own.tile + done, min(kSlotTiles, own.tiles - done), slot);
+  }
+  // By one lane: all that the ring has room for.
+  __device__ void fill_ring(const Stretch& own) const {
+#pragma unroll 1
+    for (int i = 0; i < stream.slots; ++i) hopper::barrier_init(barriers() + i * 8, 1);
+    hopper::barrier_init_done();
+#pragma unroll 1
+    for (int slot = 0; slot < stream.slots && slot * kSlotTiles < own.tiles; ++slot)
+      request_slot(own, slot * kSlotTiles, slot);
+  }
+
+  // --- sums ---
+
+  // The lane's sums of rows lane / 4 and 8 more.
+  struct Sums {
+    float upper = 0, lower = 0;
+  };
+  // Adds a column tile of a row. tokens: shared address of the lane's part of the tile's columns; scales: the lane's of
+  // the row's group 0, were it in the slot.
+  __device__ void add(Sums& sums, const LaneTile<W>& weights, int column, unsigned tokens, const float* scales) const {
+    unsigned b[2][4];
+    load_matrices(b[0], tokens);
+    load_matrices(b[1], tokens + 4 * 16);
+#pragma unroll
+    for (int flush = 0; flush < F::kFlushes; ++flush) {
+      const float* of = scales + group_of_step(column * (kTileColumns / kStepColumns) + flush * kSteps) * kTileRows;
+      const float upper = of[0], lower = of[8];
+      int chains[2][4] = {};  // so that fewer products wait for each other
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        const int step = flush * kSteps + i;
+        unsigned a[4];
+        weights.operand(a, step);
+        mma_32_columns(chains[i % 2], a, b[step / 2][step % 2 * 2], b[step / 2][step % 2 * 2 + 1]);
+      }
+      sums.upper = __fmaf_rn(__int2float_rn(chains[0][0] + chains[1][0]), upper, sums.upper);
+      sums.lower = __fmaf_rn(__int2float_rn(chains[0][2] + chains[1][2]), lower, sums.lower);
+    }
+  }
+
+  // All tiles of a warp, whose first ones are on their way.
+  __device__ void multiply(const Stretch& own) const {
+    auto* unit_sums = reinterpret_cast<float*>(shared + stream.sums_at) + own.unit * kTileRows + lane / 4;
+    const unsigned tokens = shared_address(shared + stream.tokens_at) + lane / 8 * 16;
+    int row = row_of(own.tile), column = own.tile - row * columns;
+    int unit_left = min(f.unit, columns - column);
+    Sums sums;
+    int slot = 0, next = stream.slots * kSlotTiles;  // tiles requested
+    unsigned parity = 0;
+#pragma unroll 1
+    for (int left = own.tiles; left > 0; left -= kSlotTiles) {
+      const std::byte* const from = ring() + slot * kSlotBytes;
+      hopper::wait(barriers() + slot * 8, parity);
+      const auto* scales = reinterpret_cast<const float*>(from + kScalesAt) + lane / 4 -
+                           group_of_step(column * (kTileColumns / kStepColumns)) * kTileRows;
+#pragma unroll
+      for (int i = 0; i < kSlotTiles; ++i) {
+        if (i >= left) break;
+        add(sums, LaneTile<W>::at(reinterpret_cast<const uint4*>(from + i * W::kTileBytes) + lane), column,
+            tokens + column * kTileColumns, scales);
+        ++column;
+        if (--unit_left > 0) continue;
+        if (lane % 4 == 0) {
+          unit_sums[0] = sums.upper;
+          unit_sums[8] = sums.lower;
+        }
+        sums = {};
+        unit_sums += kTileRows;
+        if (column == columns) {
+          column = 0;
+          scales += groups * kTileRows;
+        }
+        unit_left = min(f.unit, columns - column);
+      }
+      __syncwarp();  // all have read the slot
+      if (lane == 0 && next < own.tiles) request_slot(own, next, slot);
+      next += kSlotTiles;
+      if (++slot == stream.slots) {
+        slot = 0;
+        parity ^= 1U;
+      }
+    }
+  }
+
+  // --- the whole ---
+
+  __device__ void run() const {
+    let_next_start();
+    fetch_parameters();
+    const Stretch own = stretch();
+    if (lane == 0) fill_ring(own);
+    __syncwarp();  // barriers are there
+    wait_for_previous();
+#pragma unroll 1
+    for (int at = thread * 16; at < f.x_columns; at += threads * 16)
+      Sm80::copy16(shared + stream.tokens_at + at, f.x + at);
+    if (f.s != nullptr) (void)opaque(__float_as_int(*f.s));  // nearer for the end
+    using Rows = Results<Int8Math<W>, F>;
+    const Rows first(f, first_row, min(thread, rows * kTileRows - 1));  // early: what it reads comes from far away
+    Sm80::wait_for_copies();
+    __syncthreads();
+    multiply(own);
+    __syncthreads();
+    const auto sum_of = [&](int row) {
+      const auto* sums = reinterpret_cast<const float*>(shared + stream.sums_at) +
+                         row / kTileRows * f.units * kTileRows + row % kTileRows;
+      float sum = *sums;
+      for (int u = 1; u < f.units; ++u) sum = __fadd_rn(sum, sums[u * kTileRows]);
+      return sum;
+    };
+    if (thread < rows * kTileRows) first.store(0, sum_of(thread));
+    for (int row = thread + threads; row < rows * kTileRows; row += threads)
+      Rows(f, first_row, row).store(0, sum_of(row));
+  }
+};
+
+template <class W, class F>
+__global__ void __launch_bounds__(kWarp* kGroupWarps, 2)
+    multiply_group_stream(const __grid_constant__ GroupStreamJob job) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  GroupStream<W, F>(job).run();
+#endif
+}
+
+// --- launches ---
+
+// Cuts stream.f for so much shared memory of a block. Returns the bytes that a block of so many warps needs; 0 where
+// another kernel is better, or the token too long.
+template <class W, class F>
+std::int64_t cut_group_stream(GroupStreamJob& stream, int& warps, std::int64_t limit, int multiprocessors) {
+  using S = GroupStream<W, F>;
+  constexpr std::int64_t kMostUnits = 384;  // of a block: 24 KB of sums
+  const FloatJob& f = stream.f;
+  const std::int64_t columns = f.job.column_tiles;
+  // So few row tiles are all under way at once where each has a block.
+  if (f.job.m != 1 || f.job.row_tiles <= 3 * std::int64_t{multiprocessors}) return 0;
+  const std::int64_t blocks = std::max<std::int64_t>(multiprocessors, ceil_div(f.job.row_tiles, kMostUnits / f.units));
+  stream.block_rows = static_cast<std::int32_t>(f.job.row_tiles / blocks);
+  stream.longer_blocks = static_cast<std::int32_t>(f.job.row_tiles % blocks);
+  stream.row_inverse = static_cast<std::uint32_t>(((std::int64_t{1} << 32) + columns - 1) / columns);
+  const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
+  const std::int64_t sums_bytes = (stream.block_rows + 1) * std::int64_t{f.units} * kGroupBytes;
+  // Half of the shared memory: the next kernel's blocks find room beside these.
+  const std::int64_t half = (limit + 1024) / 2 - 1024;
+  const std::int64_t room = half - up(sums_bytes) - columns * kTileColumns - 1024;
+  warps = static_cast<int>(std::min<std::int64_t>(room / (3 * S::kSlotBytes), kGroupWarps));
+  if (warps < 4) return 0;
+  stream.slots = static_cast<std::int32_t>(std::min<std::int64_t>(room / (warps * S::kSlotBytes), 8));
+  for (int longer = 0; longer < 2; ++longer) {
+    const std::int64_t units = (stream.block_rows + longer) * std::int64_t{f.units};
+    stream.share[longer] = static_cast<std::int32_t>(units / warps);
+    stream.longer_shares[longer] = static_cast<std::int32_t>(units % warps);
+  }
+  stream.sums_at = up(8 * warps * stream.slots);
+  stream.tokens_at = stream.sums_at + up(sums_bytes);
+  stream.ring_at = stream.tokens_at + static_cast<std::int32_t>(columns * kTileColumns);
+  const std::int64_t bytes = stream.ring_at + std::int64_t{warps} * stream.slots * S::kSlotBytes;
+  // Too much for three blocks: this kernel's and the next one's are enough, a third one's requests come too early.
+  return std::max<std::int64_t>(bytes, up((limit + 1024) / 3 - 1024 + 1));
+}
+
+// False where it is for another kernel; else code is what the launch returned.
+template <class W, class F>
+bool launch_group_stream(const FloatJob& f, const cuda::Launch& launch, bool early_start, int& code) {
+  int limit = 0, warps = 0;
+  if (cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) != cudaSuccess)
+    return false;
+  GroupStreamJob stream = {};
+  stream.f = f;
+  const std::int64_t shared_bytes = cut_group_stream<W, F>(stream, warps, limit, launch.multiprocessors);
+  if (shared_bytes == 0) return false;
+  const auto kernel = multiply_group_stream<W, F>;
+  code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limit);
+  if (code == cudaSuccess) code = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100);
+  if (code != cudaSuccess) return true;
+  const std::int64_t blocks = stream.block_rows > 0 ? (f.job.row_tiles - stream.longer_blocks) / stream.block_rows : 0;
+  code = cuda::start(kernel,
+                     {.blocks = dim3(static_cast<unsigned>(blocks)),
+                      .threads = dim3(static_cast<unsigned>(kWarp * warps)),
+                      .shared_bytes = shared_bytes,
+                      .dependent = early_start},
+                     launch, stream);
+  return true;
+}
+
+}  // namespace
+}  // namespace tern::linear
