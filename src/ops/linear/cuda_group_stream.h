@@ -27,9 +27,12 @@ constexpr int kGroupBytes = static_cast<int>(TileMma::kRows) * 4;  // of a group
 
 // What a block needs to request its first weights comes first: a line of the parameters.
 struct GroupStreamJob {
+  const uint4* first_tiles;  // of the first matrix
+  const float* first_scales;
+  std::int64_t first_end;                    // tiles of the first matrix
+  std::int32_t scale_bytes;                  // of a tile
   std::int32_t block_rows, longer_blocks;    // row tiles of a block; the first longer_blocks have one more
   std::int32_t share[2], longer_shares[2];   // units of a warp, of shorter and longer blocks; the first have one more
-  std::uint32_t row_inverse;                 // ceil(2^32 / column_tiles)
   std::int32_t slots;                        // of a warp's ring
   std::int32_t sums_at, tokens_at, ring_at;  // places in shared memory; barriers are at 0
   FloatJob f;
@@ -48,7 +51,7 @@ struct GroupStream {
   std::byte* shared;
   int thread, warp, lane, threads;
   int first_row, rows;  // row tiles before the block's, and of the block
-  int columns, groups;  // tiles and groups of a row
+  int columns;          // tiles of a row
 
   __device__ explicit GroupStream(const GroupStreamJob& all)
       : stream(all), f(all.f), shared(launched_shared()), thread(static_cast<int>(threadIdx.x)) {
@@ -59,7 +62,6 @@ struct GroupStream {
     first_row = block * stream.block_rows + min(block, stream.longer_blocks);
     rows = stream.block_rows + (block < stream.longer_blocks ? 1 : 0);
     columns = f.job.column_tiles;
-    groups = f.last_group + 1;
   }
 
   // The parameters come from memory at their first use, which takes long: all lines at once, a warp each.
@@ -87,49 +89,35 @@ struct GroupStream {
     const int tile = first_tile(unit), end = first_tile(unit + stream.share[longer] + (warp < more ? 1 : 0));
     return {unit, tile, end - tile};
   }
-  [[nodiscard]] __device__ int row_of(int tile) const {
-    return columns == 1 ? tile : static_cast<int>(__umulhi(tile, stream.row_inverse));
-  }
-  // The group of a step of a row: exact, as steps and the steps of a group are below 2^13.
-  [[nodiscard]] __device__ int group_of_step(int step) const {
-    return min(static_cast<int>(static_cast<std::uint64_t>(step) * f.group_share >> 31), f.last_group);
-  }
-  // The group of the first or last step of a tile, rows of the block counted through.
-  [[nodiscard]] __device__ int group_of_tile(int tile, int step) const {
-    const int row = row_of(tile);
-    return row * groups + group_of_step((tile - row * columns) * (kTileColumns / kStepColumns) + step);
-  }
   [[nodiscard]] __device__ unsigned barriers() const { return shared_address(shared) + warp * stream.slots * 8; }
   [[nodiscard]] __device__ std::byte* ring() const {
     return shared + stream.ring_at + warp * stream.slots * kSlotBytes;
   }
 
-  // By one lane: tiles [tile, tile + count) of the block into a slot. They lie together but for the ends of matrices,
-  // and so do the scales from the first one's group to the last one's.
+  // By one lane: tiles of the block into a slot, and their scales. They lie together but for the ends of matrices.
   __device__ void request(int tile, int count, int slot) const {
-    const unsigned to = shared_address(ring()) + slot * kSlotBytes, barrier = barriers() + slot * 8;
-    constexpr int kLastStep = kTileColumns / kStepColumns - 1;
-    int group = group_of_tile(tile, 0);
-    const int end_group = group_of_tile(tile + count - 1, kLastStep) + 1;
-    hopper::arrive_and_expect(barrier, count * W::kTileBytes + (end_group - group) * kGroupBytes);
-    unsigned tiles_to = to, scales_to = to + kScalesAt;
-    const int end = tile + count;
+    unsigned to = shared_address(ring()) + slot * kSlotBytes, scales_to = to + kScalesAt;
+    const unsigned barrier = barriers() + slot * 8;
+    hopper::arrive_and_expect(barrier, count * (W::kTileBytes + stream.scale_bytes));
+    const auto load = [&](const uint4* tiles, const float* scales, std::int64_t at, int some) {
+      hopper::load_bytes(to, tiles + at * LaneTile<W>::kStride, some * W::kTileBytes, barrier);
+      hopper::load_bytes(scales_to, reinterpret_cast<const std::byte*>(scales) + at * stream.scale_bytes,
+                         some * stream.scale_bytes, barrier);
+    };
+    std::int64_t at = std::int64_t{first_row} * columns + tile;
+    if (at + count <= stream.first_end) return load(stream.first_tiles, stream.first_scales, at, count);
 #pragma unroll 1
-    for (int i = 0; tile < end; ++i) {
+    for (int i = 0; count > 0; ++i) {
       const MatrixJob& matrix = f.job.matrices[i];
-      // Row tiles of the block where this matrix begins, which may be before it, and ends.
-      const int begins = matrix.first_tile - first_row;
-      const int ends = (i + 1 < f.job.count ? f.job.matrices[i + 1].first_tile : f.job.row_tiles) - first_row;
-      if (tile >= ends * columns) continue;
-      const int here = min(end, ends * columns) - tile, groups_here = min(end_group, ends * groups) - group;
-      hopper::load_bytes(tiles_to, matrix.tiles + (tile - std::int64_t{begins} * columns) * LaneTile<W>::kStride,
-                         here * W::kTileBytes, barrier);
-      hopper::load_bytes(scales_to, matrix.scales + (group - std::int64_t{begins} * groups) * kTileRows,
-                         groups_here * kGroupBytes, barrier);
-      tile += here;
-      group += groups_here;
-      tiles_to += here * W::kTileBytes;
-      scales_to += groups_here * kGroupBytes;
+      const std::int64_t ends =
+          std::int64_t{i + 1 < f.job.count ? f.job.matrices[i + 1].first_tile : f.job.row_tiles} * columns;
+      if (at >= ends) continue;
+      const int here = static_cast<int>(min(static_cast<std::int64_t>(count), ends - at));
+      load(matrix.tiles, matrix.scales, at - std::int64_t{matrix.first_tile} * columns, here);
+      to += here * W::kTileBytes;
+      scales_to += here * stream.scale_bytes;
+      at += here;
+      count -= here;
     }
   }
   __device__ void request_slot(const Stretch& own, int done, int slot) const {
@@ -152,14 +140,15 @@ struct GroupStream {
     float upper = 0, lower = 0;
   };
   // Adds a column tile of a row. tokens: shared address of the lane's part of the tile's columns; scales: the lane's of
-  // the row's group 0, were it in the slot.
-  __device__ void add(Sums& sums, const LaneTile<W>& weights, int column, unsigned tokens, const float* scales) const {
+  // the tile's first group; step_1, step_2: from there to the second and the third of four flushes.
+  static __device__ void add(Sums& sums, const LaneTile<W>& weights, unsigned tokens, const float* scales, int step_1,
+                             int step_2) {
     unsigned b[2][4];
     load_matrices(b[0], tokens);
     load_matrices(b[1], tokens + 4 * 16);
 #pragma unroll
     for (int flush = 0; flush < F::kFlushes; ++flush) {
-      const float* of = scales + group_of_step(column * (kTileColumns / kStepColumns) + flush * kSteps) * kTileRows;
+      const float* of = scales + (flush % 2 * step_1 + flush / 2 * step_2);
       const float upper = of[0], lower = of[8];
       int chains[2][4] = {};  // so that fewer products wait for each other
 #pragma unroll
@@ -178,8 +167,11 @@ struct GroupStream {
   __device__ void multiply(const Stretch& own) const {
     auto* unit_sums = reinterpret_cast<float*>(shared + stream.sums_at) + own.unit * kTileRows + lane / 4;
     const unsigned tokens = shared_address(shared + stream.tokens_at) + lane / 8 * 16;
-    int row = row_of(own.tile), column = own.tile - row * columns;
+    int column = own.tile % columns;
     int unit_left = min(f.unit, columns - column);
+    // Floats from tile to tile, and between the flushes of a tile: four groups, or two of two flushes each.
+    const int scale_floats = stream.scale_bytes / 4, step_2 = scale_floats / 2;
+    const int step_1 = scale_floats == 4 * kTileRows ? kTileRows : 0;
     Sums sums;
     int slot = 0, next = stream.slots * kSlotTiles;  // tiles requested
     unsigned parity = 0;
@@ -187,13 +179,13 @@ struct GroupStream {
     for (int left = own.tiles; left > 0; left -= kSlotTiles) {
       const std::byte* const from = ring() + slot * kSlotBytes;
       hopper::wait(barriers() + slot * 8, parity);
-      const auto* scales = reinterpret_cast<const float*>(from + kScalesAt) + lane / 4 -
-                           group_of_step(column * (kTileColumns / kStepColumns)) * kTileRows;
+      const auto* scales = reinterpret_cast<const float*>(from + kScalesAt) + lane / 4;
 #pragma unroll
       for (int i = 0; i < kSlotTiles; ++i) {
         if (i >= left) break;
-        add(sums, LaneTile<W>::at(reinterpret_cast<const uint4*>(from + i * W::kTileBytes) + lane), column,
-            tokens + column * kTileColumns, scales);
+        add(sums, LaneTile<W>::at(reinterpret_cast<const uint4*>(from + i * W::kTileBytes) + lane),
+            tokens + column * kTileColumns, scales, step_1, step_2);
+        scales += scale_floats;
         ++column;
         if (--unit_left > 0) continue;
         if (lane % 4 == 0) {
@@ -202,10 +194,7 @@ struct GroupStream {
         }
         sums = {};
         unit_sums += kTileRows;
-        if (column == columns) {
-          column = 0;
-          scales += groups * kTileRows;
-        }
+        if (column == columns) column = 0;
         unit_left = min(f.unit, columns - column);
       }
       __syncwarp();  // all have read the slot
@@ -261,19 +250,25 @@ __global__ void __launch_bounds__(kWarp* kGroupWarps, 2)
 // --- launches ---
 
 // Cuts stream.f for so much shared memory of a block. Returns the bytes that a block of so many warps needs; 0 where
-// another kernel is better, or the token too long.
+// another kernel is better, the token too long, or groups longer than a tile.
 template <class W, class F>
 std::int64_t cut_group_stream(GroupStreamJob& stream, int& warps, std::int64_t limit, int multiprocessors) {
   using S = GroupStream<W, F>;
   constexpr std::int64_t kMostUnits = 384;  // of a block: 24 KB of sums
   const FloatJob& f = stream.f;
   const std::int64_t columns = f.job.column_tiles;
+  // Every tile has the scales of one, two or four whole groups, the last tile of a row as well.
+  const std::int64_t groups = f.last_group + 1, tile_groups = groups / columns;
+  if (groups % columns != 0 || f.group * tile_groups != kTileColumns || tile_groups > F::kFlushes) return 0;
   // So few row tiles are all under way at once where each has a block.
   if (f.job.m != 1 || f.job.row_tiles <= 3 * std::int64_t{multiprocessors}) return 0;
   const std::int64_t blocks = std::max<std::int64_t>(multiprocessors, ceil_div(f.job.row_tiles, kMostUnits / f.units));
   stream.block_rows = static_cast<std::int32_t>(f.job.row_tiles / blocks);
   stream.longer_blocks = static_cast<std::int32_t>(f.job.row_tiles % blocks);
-  stream.row_inverse = static_cast<std::uint32_t>(((std::int64_t{1} << 32) + columns - 1) / columns);
+  stream.first_tiles = f.job.matrices[0].tiles;
+  stream.first_scales = f.job.matrices[0].scales;
+  stream.first_end = (f.job.count > 1 ? f.job.matrices[1].first_tile : f.job.row_tiles) * columns;
+  stream.scale_bytes = static_cast<std::int32_t>(tile_groups * kGroupBytes);
   const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
   const std::int64_t sums_bytes = (stream.block_rows + 1) * std::int64_t{f.units} * kGroupBytes;
   // Half of the shared memory: the next kernel's blocks find room beside these.
