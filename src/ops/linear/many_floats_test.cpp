@@ -56,7 +56,12 @@ class ManyFloats : public ::testing::Test {
  protected:
   void SetUp() override {
     if (gpu() == nullptr) GTEST_SKIP() << "no CUDA device";
-    for (const NamedKernel& kernel : runnable_kernels("linear", Format::i2))
+    use_kernels_of(Format::i2);
+  }
+  void use_kernels_of(Format format) {
+    cuda_.clear();
+    cpu_.reset();
+    for (const NamedKernel& kernel : runnable_kernels("linear", format))
       if (kernel.on_gpu)
         cuda_.push_back(kernel);
       else if (!cpu_)
@@ -148,6 +153,31 @@ TEST_F(ManyFloats, QuantizedOnTheWay) {
           }
         }
       }
+}
+
+// So many rows that one token has a kernel of its own on Hopper, with the bits of the one for several. Two matrices, so
+// that a block has rows of both.
+TEST_F(ManyFloats, OneTokenOfWiderWeights) {
+  Random random(54);
+  std::size_t turn = 0;
+  for (const Format format : {Format::s4, Format::s8}) {
+    use_kernels_of(format);
+    for (const std::int64_t k : {128, 300, 640, 1152, 9216})
+      for (const std::int64_t group : {128, 64, 32, 256}) {
+        if (k == 9216 && (format == Format::s8 || group == 64)) continue;  // long enough already
+        ++turn;
+        Linear::Problem p{.m_max = 2, .k = k, .x_dtype = turn % 4 == 0 ? DType::bf16 : DType::i8, .format = format};
+        p.matrices = {{.n = 4001, .granularity = Granularity::group(group), .bias = turn % 2 == 0},
+                      {.n = 2600,
+                       .granularity = Granularity::group(group),
+                       .y_dtype = turn % 3 == 0 ? DType::bf16 : DType::f32,
+                       .residual = turn % 2 == 1}};
+        const LinearCase c = make_case(p, random);
+        if (p.x_dtype == DType::i8) expect_good(tokens_of(c, 1, 1), 1);
+        expect_same_for_every_thread_count_and_m(c, cuda_[0], run_linear(cuda_[0].entry, c), {});
+        if (HasFatalFailure()) return;
+      }
+  }
 }
 
 // Matrices by tensor, by row and by groups of several sizes share x: each is computed by the kernel for it.

@@ -337,5 +337,23 @@ TEST_P(LinearOf, RefusesNonFiniteActivations) {
     }
 }
 
+// --- scales
+
+TEST(PackedScalesOf, GpusHaveThemWithTheirTiles) {
+  const std::int64_t n = 37, k = 300, groups = 5;
+  std::vector<float> given(static_cast<std::size_t>(n * groups));
+  for (std::size_t i = 0; i < given.size(); ++i) given[i] = static_cast<float>(i + 2);
+  const CanonicalWeights w{.scales = given.data(), .n = n, .k = k, .granularity = Granularity::group(64)};
+  const PackedScales packed = PackedScales::of(n, k, w.granularity);
+  ASSERT_EQ(packed.count, 48 * groups);
+  std::vector<float> scales(static_cast<std::size_t>(packed.count), -1.0F);
+  packed.arrange_for_gpu(w, scales.data());
+  auto at = scales.begin();
+  for (std::int64_t tile = 0; tile < 3; ++tile)
+    for (std::int64_t group = 0; group < groups; ++group)
+      for (std::int64_t row = 16 * tile; row < 16 * (tile + 1); ++row)
+        EXPECT_EQ(*at++, row < n ? static_cast<float>(row * groups + group + 2) : 1.0F) << row << ' ' << group;
+}
+
 }  // namespace
 }  // namespace tern
