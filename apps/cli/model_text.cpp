@@ -38,6 +38,41 @@ std::vector<std::size_t> worst_first(const Written& w) {
 
 std::string decibels(double value) { return std::isinf(value) ? "lossless" : fmt::format("{:.2f} dB", value); }
 
+// What a stage belongs to, for who wants to make it faster.
+std::string_view resource(Stage stage) {
+  switch (stage) {
+    case Stage::reading:
+    case Stage::writing: return "file";
+    case Stage::bus: return "bus";
+    case Stage::gpu: return "gpu";
+    case Stage::computing: break;
+  }
+  return "cpu";
+}
+std::string_view limit_text(Stage stage) {
+  switch (stage) {
+    case Stage::reading: return "the file, read at";
+    case Stage::writing: return "the file, written and flushed at";
+    case Stage::bus: return "the bus, copies to the GPU and back at";
+    case Stage::gpu: return "the GPU, kernels at";
+    case Stage::computing: break;
+  }
+  return "the CPU, input at";
+}
+
+// Seconds of the threads, in the mean over them, so that they add up to the time it took.
+std::string spent_text(const Written& w) {
+  const auto seconds = [&](Stage stage) { return human_seconds(w.report.spent(stage).seconds); };
+  const bool gpu = w.context.device().id.kind == DeviceKind::cuda;
+  std::string text = fmt::format("{} reading, {} computing on {}, ", seconds(Stage::reading), seconds(Stage::computing),
+                                 counted(w.context.threads(), "thread"));
+  if (gpu)
+    text += fmt::format("{} waiting for the bus, {} for {}, ", seconds(Stage::bus), seconds(Stage::gpu),
+                        name(w.context.device().id));
+  return text +
+         fmt::format("{} writing and flushing, {} idle", seconds(Stage::writing), human_seconds(w.report.idle_seconds));
+}
+
 // Losses that a person must know of, one sentence each.
 std::vector<std::string> losses(const Written& w) {
   std::vector<std::string> out;
@@ -212,6 +247,10 @@ std::string summary_text(const Written& w) {
                                  human_seconds(w.report.seconds - w.report.flush_seconds),
                                  gigabytes_per_second(w.gb_per_s()), w.per_tensor_twice ? ", which is read twice" : "",
                                  human_seconds(w.report.waiting_seconds), human_seconds(w.report.flush_seconds))});
+  facts.add({"spent", spent_text(w)});
+  const Stage limit = w.report.limited_by();
+  facts.add(
+      {"limited by", fmt::format("{} {}", limit_text(limit), gigabytes_per_second(w.report.spent(limit).gb_per_s()))});
   std::string text = facts.str();
   const std::vector<std::size_t> worst = worst_first(w);
   if (!worst.empty()) {
@@ -250,6 +289,12 @@ Json summary_json(const Written& w) {
     }
     tensors.push_back(std::move(entry));
   }
+  Json seconds = {{"all", w.report.seconds},
+                  {"flushing", w.report.flush_seconds},
+                  {"waiting", w.report.waiting_seconds},
+                  {"idle", w.report.idle_seconds}};
+  for (std::size_t i = 0; i < kStageCount; ++i)
+    seconds[std::string(name(static_cast<Stage>(i)))] = w.report.stages[i].seconds;
   const Overall all = overall(w);
   const auto or_null = [](const std::optional<double>& v) { return v ? Json(*v) : Json(nullptr); };
   return {{"output", {{"path", w.output}, {"file_bytes", w.report.file_bytes}, {"container", name(w.plan.container)}}},
@@ -264,8 +309,11 @@ Json summary_json(const Written& w) {
           {"kernel", w.report.kernel},
           {"device", name(w.context.device().id)},
           {"threads", w.context.threads()},
-          {"seconds",
-           {{"all", w.report.seconds}, {"flushing", w.report.flush_seconds}, {"waiting", w.report.waiting_seconds}}},
+          {"seconds", std::move(seconds)},
+          {"limited_by",
+           {{"what", resource(w.report.limited_by())},
+            {"stage", name(w.report.limited_by())},
+            {"gb_per_s", w.report.spent(w.report.limited_by()).gb_per_s()}}},
           {"gb_per_s", w.gb_per_s()},
           {"tensors", std::move(tensors)},
           {"notes", losses(w)}};

@@ -184,6 +184,19 @@ struct TensorReport {
   std::vector<std::uint64_t> histogram = {};    // of w / scale from -4 to 4, when it was asked for
 };
 
+// What the threads of a conversion do, or wait for: pages of the input and, for a GPU, their way to pinned memory; the
+// CPU's work; copies to a GPU and back; its kernels; the output.
+enum class Stage : std::uint8_t { reading, computing, bus, gpu, writing };
+inline constexpr std::size_t kStageCount = 5;
+TERN_API std::string_view name(Stage);
+
+struct StageTime {
+  double seconds = 0;       // that threads spent with it, in the mean over them
+  double busy_seconds = 0;  // that it worked itself: one thread writes, and a GPU works while threads do other things
+  std::size_t bytes = 0;    // that it moved meanwhile; of computing, those of the input
+  [[nodiscard]] TERN_API double gb_per_s() const;
+};
+
 struct ModelReport {
   std::vector<TensorReport> tensors = {};  // those of the plan
   std::size_t file_bytes = 0;
@@ -191,6 +204,12 @@ struct ModelReport {
   double seconds = 0;          // all together, of which ...
   double flush_seconds = 0;    // ... the disk took these at the end
   double waiting_seconds = 0;  // ... and the computation waited these for writes to end
+  // The same seconds by what they were spent with: flushing and waiting are writing. The rest is idle: threads that had
+  // nothing left to do while the last one ended.
+  std::array<StageTime, kStageCount> stages = {};
+  double idle_seconds = 0;
+  [[nodiscard]] TERN_API const StageTime& spent(Stage) const;
+  [[nodiscard]] TERN_API Stage limited_by() const;  // which took most
 };
 
 // What can be seen of one tensor: shares, scales and checksum of trits; of others the checksum, if the file has one,
@@ -203,7 +222,8 @@ using ModelProgress = std::function<bool(std::string_view tensor, std::size_t do
 
 // Writes the model as planned: a plan of another model is refused. The output appears under its name when it is whole.
 // Memory: some pieces of a matrix at a time (a few MiB for each thread, or a few rows where those are longer) and the
-// scales of all; pages of the input are given back when they are done with. On a GPU a matrix is quantized as a whole.
+// scales of all; pages of the input are given back when they are done with. A GPU has two matrices, the one that is
+// converted and the next, and pinned memory their codes.
 TERN_API Result<ModelReport> write_model(const Context&, const Model&, const ModelPlan&, const std::string& output,
                                          const ModelProgress& progress = {});
 

@@ -127,6 +127,15 @@ typedef struct tern_model_report_info {
   double seconds;          // all together, of which ...
   double flush_seconds;    // ... the disk took these at the end
   double waiting_seconds;  // ... and the computation waited these for writes to end
+  // The same seconds by what threads did or waited for, in the mean over them: flushing and waiting are writing.
+  double reading_seconds;
+  double computing_seconds;
+  double bus_seconds;  // copies to a GPU and back
+  double gpu_seconds;
+  double writing_seconds;
+  double idle_seconds;
+  const char* limited_by;  // which took most: "reading", "computing", "bus", "gpu" or "writing"
+  double limit_gb_per_s;   // how fast that was
 } tern_model_report_info;
 
 typedef struct tern_model_report tern_model_report;

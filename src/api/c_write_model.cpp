@@ -167,7 +167,15 @@ tern_model_report::tern_model_report(ModelReport from)
            .kernel = report.kernel.c_str(),
            .seconds = report.seconds,
            .flush_seconds = report.flush_seconds,
-           .waiting_seconds = report.waiting_seconds} {
+           .waiting_seconds = report.waiting_seconds,
+           .reading_seconds = report.spent(Stage::reading).seconds,
+           .computing_seconds = report.spent(Stage::computing).seconds,
+           .bus_seconds = report.spent(Stage::bus).seconds,
+           .gpu_seconds = report.spent(Stage::gpu).seconds,
+           .writing_seconds = report.spent(Stage::writing).seconds,
+           .idle_seconds = report.idle_seconds,
+           .limited_by = name(report.limited_by()).data(),
+           .limit_gb_per_s = report.spent(report.limited_by()).gb_per_s()} {
   for (const TensorReport& tensor : report.tensors) {
     qualities.push_back(from_quality(tensor.quality.value_or(Quality())));
     losses.push_back(from_loss(tensor.scale_loss));

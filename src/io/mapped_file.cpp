@@ -54,6 +54,19 @@ void MappedFile::release(std::size_t offset, std::size_t bytes) const {
   ::madvise(bytes_.data() + begin, end - begin, MADV_DONTNEED);  // advice: nothing depends on it
 }
 
+void fetch_pages(std::span<const std::uint8_t> bytes) {
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes.empty()) return;
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(bytes.data()) % page;
+#ifdef MADV_POPULATE_READ
+  auto* begin = const_cast<std::uint8_t*>(bytes.data()) - before;  // NOLINT: madvise takes a void*, nobody writes
+  if (::madvise(begin, before + bytes.size(), MADV_POPULATE_READ) == 0) return;
+#endif
+  // Linux before 5.14: a byte of each page.
+  for (std::size_t at = 0; at < bytes.size(); at += page - (at == 0 ? before : 0))
+    (void)*static_cast<const volatile std::uint8_t*>(bytes.data() + at);
+}
+
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
 }

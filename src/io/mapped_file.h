@@ -31,4 +31,7 @@ class MappedFile {
   std::span<std::uint8_t> bytes_;  // not const because munmap takes a void*; nobody writes to them
 };
 
+// Brings in the pages of some mapped bytes: who reads them then waits for no file.
+void fetch_pages(std::span<const std::uint8_t> bytes);
+
 }  // namespace tern

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "ops/elements.h"
+#include "simd/half.h"
 
 namespace tern {
 namespace {
@@ -142,6 +144,20 @@ CastLoss cast_floats(const Threads& threads, std::span<const std::uint8_t> from,
     all.add(loss);
   });
   return all;
+}
+
+std::vector<std::uint8_t> bytes_of_scales(std::span<const float> scales, StoredType type) {
+  const bool half = type == StoredType::bf16;
+  std::vector<std::uint8_t> bytes(scales.size() * (half ? sizeof(std::uint16_t) : sizeof(float)));
+  for (std::size_t s = 0; s < scales.size(); ++s) {
+    const std::uint16_t bits = simd::to_bf16(scales[s]);
+    if (half) {
+      std::memcpy(bytes.data() + s * sizeof bits, &bits, sizeof bits);
+    } else {
+      std::memcpy(bytes.data() + s * sizeof(float), &scales[s], sizeof(float));
+    }
+  }
+  return bytes;
 }
 
 }  // namespace tern

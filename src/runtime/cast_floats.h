@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "device/threads.h"
+#include "tern/checkpoint.h"
 #include "tern/types.h"
 
 namespace tern {
@@ -19,5 +21,8 @@ struct CastLoss {
 // `to` has room for as many elements as `from` holds.
 CastLoss cast_floats(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,
                      std::span<std::uint8_t> to, DType to_type);
+
+// Scales as they are stored, in f32 or, where that is exact, bf16.
+std::vector<std::uint8_t> bytes_of_scales(std::span<const float> scales, StoredType type);
 
 }  // namespace tern

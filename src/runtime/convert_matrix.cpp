@@ -45,7 +45,7 @@ class Converter {
                       ? std::max<std::int64_t>(kWriteBytes / std::max<std::size_t>(pieces.room_bytes(), 1), 1)
                       : 1),
         blocks_(places_.size() / static_cast<std::size_t>(together_) + 2),
-        conveyor_(context.state().threads, static_cast<std::int64_t>(places_.size())) {}
+        conveyor_(context.state().threads, static_cast<std::int64_t>(places_.size()), job.clock) {}
 
   Result<ConvertedMatrix> run() {
     // hf_packed has one scale beside it as i2_s has one behind it.
@@ -73,7 +73,6 @@ class Converter {
       made_.report.smallest_scale = *least;
       made_.report.largest_scale = *most;
     }
-    made_.waited_seconds = conveyor_.waited_seconds();
     return std::move(made_);
   }
 
@@ -129,7 +128,11 @@ class Converter {
     std::vector<std::uint8_t> live;
     const std::int64_t k = source_.k();
     TERN_RETURN_IF_ERROR(conveyor_.run(
-        pieces_.row_pieces(), [&](std::int64_t piece, std::int64_t at) { return read(pieces_.rows(piece), place(at)); },
+        pieces_.row_pieces(),
+        [&](std::int64_t piece, std::int64_t at) {
+          if (job_.fetch) job_.fetch(pieces_.rows(piece));
+          return read(pieces_.rows(piece), place(at));
+        },
         [&](std::int64_t piece, std::int64_t at) -> Status {
           const Place& here = place(at);
           const RowRange rows = pieces_.rows(piece);
@@ -147,23 +150,42 @@ class Converter {
     made_.stored = std::move(fitted.scales);
     made_.report.scale_loss = fitted.loss;
     made_.decided.clear();
+    fetched_ = true;
     return {};
   }
 
-  // Reads every row once, in order; writes the bytes of layouts that have that order.
+  // Reads every row once, in order; writes the bytes of layouts that have that order. The other work is mixed in
+  // evenly.
   Status look() {
-    const std::int64_t pieces = pieces_.row_pieces(), items = pieces + job_.asides;
-    const auto asides_before = [&](std::int64_t item) { return item * job_.asides / items; };
     return conveyor_.run(
-        items,
+        pieces_.row_pieces() + job_.asides + job_.aheads,
         [&](std::int64_t item, std::int64_t at) -> Status {
-          if (asides_before(item) < asides_before(item + 1)) return {};
-          return look_at(pieces_.rows(item - asides_before(item)), item - asides_before(item), place(at));
+          const Turn turn = turn_of(item);
+          if (turn.what == Turn::ahead) job_.ahead(turn.number);
+          if (turn.what != Turn::piece) return {};
+          if (job_.fetch && !fetched_) job_.fetch(pieces_.rows(turn.number));
+          return look_at(pieces_.rows(turn.number), turn.number, place(at));
         },
         [&](std::int64_t item, std::int64_t at) -> Status {
-          if (asides_before(item) < asides_before(item + 1)) return job_.aside();
-          return take(pieces_.rows(item - asides_before(item)), item - asides_before(item), place(at));
+          const Turn turn = turn_of(item);
+          if (turn.what == Turn::aside) return job_.aside();
+          return turn.what == Turn::piece ? take(pieces_.rows(turn.number), turn.number, place(at)) : Status();
         });
+  }
+
+  struct Turn {
+    enum What : std::uint8_t { piece, aside, ahead } what = piece;
+    std::int64_t number = 0;
+  };
+  [[nodiscard]] Turn turn_of(std::int64_t item) const {
+    const std::int64_t others = job_.asides + job_.aheads, items = pieces_.row_pieces() + others;
+    // How many of `part` come before the first `some` of `all`.
+    const auto before = [](std::int64_t some, std::int64_t part, std::int64_t all) { return some * part / all; };
+    const std::int64_t other = before(item, others, items);
+    if (before(item + 1, others, items) == other) return {Turn::piece, item - other};
+    const std::int64_t ahead = before(other, job_.aheads, others);
+    if (before(other + 1, job_.aheads, others) == ahead) return {Turn::aside, other - ahead};
+    return {Turn::ahead, ahead};
   }
 
   Status look_at(RowRange rows, std::int64_t piece, Place& here) {
@@ -274,7 +296,8 @@ class Converter {
   std::optional<Granularity> inside_;
   std::int64_t line_;
   const ternary_quantize::SimdTable& loops_;
-  bool one_ = false;  // scale is stored for all
+  bool one_ = false;      // scale is stored for all
+  bool fetched_ = false;  // rows, before the pass that looks at them
   ConvertedMatrix made_;
   RunningChecksum codes_;
   QualitySums sums_;

@@ -8,6 +8,7 @@
 
 #include "runtime/buffer_pool.h"
 #include "runtime/rows_source.h"
+#include "runtime/stage_clock.h"
 #include "tern/model.h"
 
 namespace tern {
@@ -28,18 +29,25 @@ struct MatrixJob {
   std::optional<double> threshold = {};
   NonFinite non_finite = NonFinite::reject;
 
+  // Called by any thread for rows that it is about to read, the first time that they are.
+  std::function<void(RowRange)> fetch = {};
+
   // Called one after the other, in order, on any thread.
   std::function<Status(std::span<const std::uint8_t>)> write;  // the next bytes
   std::function<void(RowRange)> done;                          // these rows are read; perhaps they will be once more
   // Other work of this kind to be mixed with it, so that one thread writes while the others compute.
   std::int64_t asides = 0;
   std::function<Status()> aside = {};
+  // Other work that threads may do at once, each number below `aheads` once: the next matrix is brought to a GPU.
+  std::int64_t aheads = 0;
+  std::function<void(std::int64_t)> ahead = {};
+
+  StageClock* clock = nullptr;
 };
 
 struct ConvertedMatrix {
   TensorReport report;
   std::vector<float> decided, stored;  // scales, as they came and as they are stored
-  double waited_seconds = 0;
 };
 
 Result<ConvertedMatrix> convert_matrix(const Context& context, BufferPool& pool, const MatrixJob& job);

@@ -1,7 +1,8 @@
 // A ring of places between the threads that work and the one that finishes.
 #include "runtime/conveyor.h"
 
-#include <chrono>
+#include <algorithm>
+#include <atomic>
 #include <new>
 #include <utility>
 
@@ -20,10 +21,8 @@ Status guarded(const Conveyor::Part& part, std::int64_t item, std::int64_t place
 
 }  // namespace
 
-Conveyor::Conveyor(const Threads& threads, std::int64_t places)
-    : threads_(threads), ring_(static_cast<std::size_t>(places)) {}
-
-double Conveyor::waited_seconds() const { return waited_seconds_ / threads_.count(); }
+Conveyor::Conveyor(const Threads& threads, std::int64_t places, StageClock* clock)
+    : threads_(threads), ring_(static_cast<std::size_t>(places)), clock_(clock) {}
 
 Status Conveyor::run(std::int64_t items, const Part& work, const Part& finish) {
   items_ = items;
@@ -35,7 +34,15 @@ Status Conveyor::run(std::int64_t items, const Part& work, const Part& finish) {
     ring_[i] = {};
     free_.push_back(static_cast<std::int64_t>(i));
   }
-  threads_.run(threads_.count(), [&](int) { take(work, finish); });
+  const StageClock::Together together(clock_);
+  const Stopwatch all;
+  std::atomic<double> taken = 0;  // of all threads
+  threads_.run(threads_.count(), [&](int) {
+    const Stopwatch mine;
+    take(work, finish);
+    taken += mine.seconds();
+  });
+  if (clock_ != nullptr) clock_->idle(std::max(all.seconds() * threads_.count() - taken, 0.0));
   return std::move(failed_);
 }
 
@@ -44,10 +51,10 @@ void Conveyor::take(const Part& work, const Part& finish) {
   for (;;) {
     // The item that all wait for is being worked on, by a thread that has its place.
     if (!stopped_ && next_ < items_ && free_.empty()) {
-      const auto begin = std::chrono::steady_clock::now();
+      const Stopwatch waiting;
       // Not for one place alone: to wake up costs more than some items do.
       changed_.wait(lock, [&] { return stopped_ || next_ >= items_ || enough_free(); });
-      waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (clock_ != nullptr) clock_->waited_for_writes(waiting.seconds());
     }
     if (stopped_ || next_ >= items_) return;
     if (free_.empty()) continue;

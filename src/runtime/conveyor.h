@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/threads.h"
+#include "runtime/stage_clock.h"
 #include "tern/status.h"
 
 namespace tern {
@@ -19,13 +20,12 @@ class Conveyor {
   // Both are told the item and its place, 0 .. places - 1: the buffers it may use until it is finished.
   using Part = std::function<Status(std::int64_t item, std::int64_t place)>;
 
-  Conveyor(const Threads& threads, std::int64_t places);
+  // The clock, if there is one, is told how long threads wait for a place, and for the others at the end.
+  Conveyor(const Threads& threads, std::int64_t places, StageClock* clock = nullptr);
 
   // work() of items in any order, finish() of each in order and never two at once. Ends with the first item that fails,
   // in order; of later ones nothing is finished. Memory that is not there is an error, too.
   Status run(std::int64_t items, const Part& work, const Part& finish);
-  // How long threads waited for a place, in the mean over them.
-  [[nodiscard]] double waited_seconds() const;
 
  private:
   struct Item {
@@ -45,7 +45,7 @@ class Conveyor {
   std::int64_t items_ = 0, next_ = 0, finished_ = 0;
   bool finishing_ = false, stopped_ = false;
   Status failed_;
-  double waited_seconds_ = 0;
+  StageClock* clock_;
 };
 
 }  // namespace tern

@@ -31,7 +31,7 @@ QuantizedRows::QuantizedRows(BufferPool& pool, const ConstTensorView& x, const Q
 
 Result<std::unique_ptr<QuantizedRows>> QuantizedRows::make(const Context& context, BufferPool& pool,
                                                            const ConstTensorView& x, const QuantizeOptions& how,
-                                                           bool match_bitnet) {
+                                                           bool match_bitnet, std::optional<Made> made) {
   QuantizeOptions options = how;
   if (match_bitnet) {
     options.scheme = Scheme::absmean;
@@ -47,11 +47,15 @@ Result<std::unique_ptr<QuantizedRows>> QuantizedRows::make(const Context& contex
       TERN_RETURN_IF_ERROR(rows->run(context.state().threads, {0, rows->n()}, nullptr, &rows->scale_));
     }
   } else {
-    options.format = Format::i2;
-    TERN_ASSIGN(made, quantize(context, x, options));
-    rows->name_ = made.kernel;
-    rows->scale_ = made.scale_values()[0];
-    rows->held_ = std::move(made);
+    if (!made) {
+      options.format = Format::i2;
+      TERN_ASSIGN(held, quantize(context, x, options));
+      rows->held_ = std::move(held);
+      made = Made{rows->held_->quantized_data().data(), rows->held_->scale_values().data(), rows->held_->kernel};
+    }
+    rows->name_ = made->kernel;
+    rows->scale_ = made->scales[0];
+    rows->made_ = std::move(made);
   }
   if (match_bitnet) {
     TERN_ASSIGN(match, BitnetMatch::of(x.dtype, rows->scale_));
@@ -101,11 +105,10 @@ Status QuantizedRows::run(const Threads& threads, RowRange rows, std::uint8_t* c
 
 Status QuantizedRows::read(RowRange rows, std::uint8_t* codes, float* scales) const {
   const std::int64_t line = row_bytes(Format::i2, k());
-  if (held_) {
+  if (made_) {
     const std::int64_t first_scale = granularity() == Granularity::tensor() ? 0 : scale_count(rows.first);
-    std::memcpy(codes, held_->quantized_data().data() + rows.first * line, static_cast<std::size_t>(rows.count * line));
-    std::memcpy(scales, held_->scale_values().data() + first_scale,
-                static_cast<std::size_t>(scale_count(rows.count)) * sizeof(float));
+    std::memcpy(codes, made_->codes + rows.first * line, static_cast<std::size_t>(rows.count * line));
+    std::memcpy(scales, made_->scales + first_scale, static_cast<std::size_t>(scale_count(rows.count)) * sizeof(float));
   } else {
     TERN_RETURN_IF_ERROR(run(alone_, rows, codes, scales));
   }

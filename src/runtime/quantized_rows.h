@@ -16,10 +16,17 @@ namespace tern {
 
 class QuantizedRows : public RowsSource {
  public:
+  // What a GPU made of all rows, for as long as they are read: codes in i2, and their scales.
+  struct Made {
+    const std::uint8_t* codes = nullptr;
+    const float* scales = nullptr;
+    std::string kernel;
+  };
   // x is [n, k], dense, on the host, and outlives the rows, as the pool does. `how` is of a quantize() to i2; a scale
-  // by tensor is computed here, by all threads. On a GPU everything is, and codes and scales stay in memory.
+  // by tensor is computed here, by all threads. On a GPU everything is, if it was not made before.
   static Result<std::unique_ptr<QuantizedRows>> make(const Context& context, BufferPool& pool, const ConstTensorView& x,
-                                                     const QuantizeOptions& how, bool match_bitnet);
+                                                     const QuantizeOptions& how, bool match_bitnet,
+                                                     std::optional<Made> made = {});
 
   [[nodiscard]] const std::string& kernel() const { return name_; }
   // Of |x|, where it is not half of the scale.
@@ -40,7 +47,8 @@ class QuantizedRows : public RowsSource {
   Threads alone_{1};
   float scale_ = 0;
   std::optional<BitnetMatch> match_;
-  std::optional<QuantizedTensor> held_;
+  std::optional<Made> made_;
+  std::optional<QuantizedTensor> held_;  // where that lies, if it was made here
   BufferPool& pool_;
 };
 

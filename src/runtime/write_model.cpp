@@ -1,27 +1,27 @@
 // write_model(): tensor by tensor, each of them piece by piece.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
 #include <deque>
-#include <filesystem>
 #include <map>
 
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/checksum.h"
+#include "io/mapped_file.h"
 #include "io/output_file.h"
 #include "plan/context_state.h"
 #include "runtime/cast_floats.h"
 #include "runtime/coded_weights.h"
 #include "runtime/convert_matrix.h"
 #include "runtime/conveyor.h"
+#include "runtime/gpu_feed.h"
 #include "runtime/model_plan.h"
 #include "runtime/quality_sums.h"
 #include "runtime/quantized_rows.h"
 #include "runtime/read_weights.h"
+#include "runtime/stage_clock.h"
 #include "runtime/tern_keys.h"
-#include "simd/half.h"
+#include "runtime/write_checks.h"
 
 namespace tern {
 namespace {
@@ -29,16 +29,6 @@ namespace {
 constexpr std::string_view kWhere = "write_model";
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;      // of tensors that are cast or copied, at a time
 constexpr std::size_t kReleaseBytes = std::size_t{16} << 20;  // a call that other processors are told of: not too often
-
-class Clock {
- public:
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 class Pipeline {
  public:
@@ -49,7 +39,9 @@ class Pipeline {
         model_(model),
         plan_(plan),
         progress_(progress),
-        writer_(writer) {
+        writer_(writer),
+        clock_(context.threads()),
+        feed_(context, clock_) {
     report_.tensors.resize(plan.tensors.size());
     for (const TensorPlan& tensor : plan.tensors) {
       if (tensor.action != Action::drop) total_bytes_ += tensor.in_bytes;
@@ -58,7 +50,7 @@ class Pipeline {
   }
 
   Result<ModelReport> run() {
-    const Clock all;
+    const Stopwatch all;
     std::map<std::string_view, std::size_t> by_name, by_scale;
     for (std::size_t i = 0; i < plan_.tensors.size(); ++i) {
       if (plan_.tensors[i].action == Action::drop) continue;
@@ -66,6 +58,9 @@ class Pipeline {
       if (!plan_.tensors[i].scale_name.empty()) by_scale.emplace(plan_.tensors[i].scale_name, i);
     }
     scales_.resize(plan_.tensors.size());
+    for (const StoredTensor& stored : writer_.tensors())
+      if (const auto found = by_name.find(stored.name); found != by_name.end() && goes_ahead(found->second))
+        coming_.push_back(found->second);
     for (std::size_t i = 0; i < writer_.tensors().size(); ++i) {
       const StoredTensor& stored = writer_.tensors()[i];
       const auto scale = by_scale.find(stored.name);
@@ -83,10 +78,9 @@ class Pipeline {
     }
     while (!copies_.empty()) TERN_RETURN_IF_ERROR(copy_rest());
     TERN_RETURN_IF_ERROR(settle());
-    const Clock flush;
+    const Stopwatch flush;
     TERN_RETURN_IF_ERROR(writer_.finish());
-    report_.flush_seconds = flush.seconds();
-    report_.seconds = all.seconds();
+    clock_.settle(all.seconds(), flush.seconds(), total_bytes_, report_);
     report_.file_bytes = writer_.file_bytes();
     return std::move(report_);
   }
@@ -130,11 +124,50 @@ class Pipeline {
     return status;
   }
 
+  // ---- bytes from and to files, by the clock ----
+
+  void fetch(std::span<const std::uint8_t> bytes) {
+    const Stopwatch reading;
+    fetch_pages(bytes);
+    clock_.spent(Stage::reading, reading.seconds());
+    clock_.busy(Stage::reading, 0, bytes.size());
+  }
+  // part(0 .. count - 1), each once, by all threads.
+  void for_each(std::int64_t count, const std::function<void(std::int64_t)>& part) {
+    const auto work = [&](std::int64_t item, std::int64_t) {
+      part(item);
+      return Status();
+    };
+    const auto nothing = [](std::int64_t, std::int64_t) { return Status(); };
+    (void)Conveyor(threads_, 4 * threads_.count(), &clock_).run(count, work, nothing).ok();
+  }
+  // Before threads read them as they like.
+  void fetch_all(std::span<const std::uint8_t> bytes) {
+    for_each(ceil_div(static_cast<std::int64_t>(bytes.size()), kCopyBytes), [&](std::int64_t item) {
+      const std::size_t at = static_cast<std::size_t>(item) * kCopyBytes;
+      fetch(bytes.subspan(at, std::min(kCopyBytes, bytes.size() - at)));
+    });
+  }
+  Status timed(const Stopwatch& writing, std::size_t bytes, Status status) {
+    const double seconds = writing.seconds();
+    clock_.spent(Stage::writing, seconds);
+    clock_.busy(Stage::writing, seconds, bytes);
+    return status;
+  }
+  Status write(std::span<const std::uint8_t> bytes) {
+    const Stopwatch writing;
+    return timed(writing, bytes.size(), writer_.write(bytes));
+  }
+  Status fill(std::size_t writer_index, std::span<const std::uint8_t> bytes) {
+    const Stopwatch writing;
+    return timed(writing, bytes.size(), writer_.fill(writer_index, bytes));
+  }
+
   // ---- copies: a piece of them now and then, while other threads compute ----
 
   Status fill(Copy& copy, std::size_t most) {
     const std::span<const std::uint8_t> bytes = copy.bytes.subspan(copy.done).first(most);
-    TERN_RETURN_IF_ERROR(writer_.fill(copy.writer_index, bytes));
+    TERN_RETURN_IF_ERROR(fill(copy.writer_index, bytes));
     copy.done += most;
     if (copy.done - copy.released >= kReleaseBytes || copy.done == copy.bytes.size()) {
       model_.checkpoint().release(input(copy.plan_index).index, copy.released, copy.done - copy.released);
@@ -146,6 +179,7 @@ class Pipeline {
     if (copies_.empty()) return {};
     Copy& copy = copies_.front();
     const std::size_t some = std::min(kCopyBytes, copy.bytes.size() - copy.done);
+    fetch(copy.bytes.subspan(copy.done, some));
     copy.sum->add(copy.bytes.subspan(copy.done, some));
     TERN_RETURN_IF_ERROR(fill(copy, some));
     return copy.done == copy.bytes.size() ? copied() : Status();
@@ -163,11 +197,15 @@ class Pipeline {
   Status copy_rest() {
     Copy& copy = copies_.front();
     const std::size_t begin = copy.done;
-    Conveyor both(threads_, 2);
+    Conveyor both(threads_, 2, &clock_);
     Status status = both.run(
         2,
         [&](std::int64_t item, std::int64_t) -> Status {
-          if (item == 0) copy.sum->add(copy.bytes.subspan(begin));
+          for (std::size_t at = begin; item == 0 && at < copy.bytes.size(); at += kCopyBytes) {
+            const auto some = copy.bytes.subspan(at, std::min(kCopyBytes, copy.bytes.size() - at));
+            fetch(some);
+            copy.sum->add(some);
+          }
           while (item == 1 && copy.done < copy.bytes.size())
             TERN_RETURN_IF_ERROR(fill(copy, std::min(kCopyBytes, copy.bytes.size() - copy.done)));
           return {};
@@ -190,6 +228,7 @@ class Pipeline {
     const ModelTensor& tensor = input(i);
     TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), tensor));
     TERN_ASSIGN(coded, CodedWeights::of(model_.checkpoint(), tensor));
+    fetch_all(model_.checkpoint().data(tensor.index));
     const bool blocks = plan.scale_name.empty();
     const std::int64_t n = coded.k > 0 ? coded.n : 0;
     const std::int64_t rows = std::max<std::int64_t>(kCopyBytes / std::max<std::int64_t>(coded.k, 1), 1);
@@ -205,7 +244,7 @@ class Pipeline {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(scales.data());
       scales_[i].bytes.insert(scales_[i].bytes.end(), bytes, bytes + scales.size() * sizeof(float));
       after.add(out);
-      TERN_RETURN_IF_ERROR(not_its_fault(writer_.write(out)));
+      TERN_RETURN_IF_ERROR(not_its_fault(write(out)));
     }
     after.add(scales_[i].bytes);
     report_.tensors[i].checksum = after.value();
@@ -225,6 +264,7 @@ class Pipeline {
     RunningChecksum before, after;
     for (std::size_t at = 0; at < bytes.size(); at += kCopyBytes) {
       const std::span<const std::uint8_t> some = bytes.subspan(at, std::min(kCopyBytes, bytes.size() - at));
+      fetch(some);
       out.resize(coded_bytes(*plan.codes, blocks, some.size() / size_of(from)));
       const CodedLoss loss = blocks ? cast_to_blocks(threads_, some, from, *plan.codes, out)
                                     : cast_to_codes(threads_, some, from, *plan.codes, out, scales_[i].bytes);
@@ -238,7 +278,7 @@ class Pipeline {
       all.noise += loss.noise;
       if (tensor.checksum) before.add(some);
       after.add(out);
-      TERN_RETURN_IF_ERROR(writer_.write(out));
+      TERN_RETURN_IF_ERROR(write(out));
       model_.checkpoint().release(tensor.index, at, some.size());
       TERN_RETURN_IF_ERROR(told(i, some.size()));
     }
@@ -265,11 +305,12 @@ class Pipeline {
       const std::size_t at = static_cast<std::size_t>(item) * kCopyBytes;
       return bytes.subspan(at, std::min(kCopyBytes, bytes.size() - at));
     };
-    Conveyor conveyor(threads_, static_cast<std::int64_t>(places.size()));
+    Conveyor conveyor(threads_, static_cast<std::int64_t>(places.size()), &clock_);
     Status status = conveyor.run(
         static_cast<std::int64_t>((bytes.size() + kCopyBytes - 1) / kCopyBytes),
         [&](std::int64_t item, std::int64_t at) -> Status {
           Place& place = places[static_cast<std::size_t>(at)];
+          fetch(piece(item));
           place.out.resize(piece(item).size() / size_of(from) * size_of(to));
           place.loss = cast_floats(alone, piece(item), from, place.out, to);
           return {};
@@ -279,12 +320,11 @@ class Pipeline {
           loss.add(place.loss);
           if (tensor.checksum) before.add(piece(item));
           after.add(place.out);
-          TERN_RETURN_IF_ERROR(writer_.write(place.out));
+          TERN_RETURN_IF_ERROR(write(place.out));
           model_.checkpoint().release(tensor.index, static_cast<std::size_t>(item) * kCopyBytes, piece(item).size());
           return told(i, piece(item).size());
         });
     if (!status.ok()) return status;
-    report_.waiting_seconds += conveyor.waited_seconds();
     report_.tensors[i].largest_change = loss.largest_change;
     report_.tensors[i].overflowed = loss.overflowed;
     report_.tensors[i].underflowed = loss.underflowed;
@@ -298,72 +338,124 @@ class Pipeline {
                    {.source = *source, .plan = plan_.tensors[i], .lossy = plan_.lossy, .checksum = input(i).checksum});
   }
 
-  Status quantize(std::size_t i) {
+  [[nodiscard]] ConstTensorView floats(std::size_t i) const {
     const ModelTensor& tensor = input(i);
-    TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), tensor));
-    const ConstTensorView x{model_.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype,
-                            Shape{tensor.n(), tensor.k()}};
+    return {model_.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype, Shape{tensor.n(), tensor.k()}};
+  }
+  [[nodiscard]] QuantizeOptions how() const {
     QuantizeOptions how;
-    how.scheme = plan_.scheme;
-    how.granularity = plan_.granularity;
+    how.scheme = plan_.match_bitnet ? Scheme::absmean : plan_.scheme;
+    how.granularity = plan_.match_bitnet ? Granularity::tensor() : plan_.granularity;
     how.non_finite = plan_.non_finite;
     how.preference = plan_.preference;
-    TERN_ASSIGN(source, QuantizedRows::make(context_, pool_, x, how, plan_.match_bitnet));
+    return how;
+  }
+
+  // ---- a GPU: it has the next matrix when this one is converted ----
+
+  [[nodiscard]] TernaryQuantize::Problem problem_of(std::size_t i) const {
+    return {.rows = input(i).n(),
+            .k = input(i).k(),
+            .dtype = *info(input(i).type).dtype,
+            .scheme = how().scheme,
+            .granularity = how().granularity,
+            .format = Format::i2,
+            .non_finite = plan_.non_finite};
+  }
+  [[nodiscard]] bool goes_ahead(std::size_t i) const {
+    return context_.device().id.kind == DeviceKind::cuda && plan_.tensors[i].action == Action::quantize &&
+           input(i).n() > 0 && input(i).k() > 0 && GpuFeed::fits(problem_of(i));
+  }
+  // The next matrix, or none.
+  Result<GpuFeed::Matrix*> begin_next() {
+    if (coming_.empty()) return static_cast<GpuFeed::Matrix*>(nullptr);
+    const std::size_t i = coming_.front();
+    coming_.pop_front();
+    return feed_.begin(problem_of(i), floats(i), plan_.preference);
+  }
+  // What the GPU made of a matrix that went ahead. The first one goes when it is asked for.
+  Result<QuantizedRows::Made> from_gpu() {
+    if (under_way_ == nullptr) {
+      TERN_ASSIGN(first, begin_next());
+      under_way_ = first;
+      for_each(first->pieces(), [&](std::int64_t piece) { first->upload(piece); });
+    }
+    return under_way_->wait();
+  }
+
+  Status quantize(std::size_t i) {
+    TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), input(i)));
+    const ConstTensorView x = floats(i);
+    std::optional<QuantizedRows::Made> made;
+    if (goes_ahead(i)) {
+      TERN_ASSIGN(from, from_gpu());
+      made = std::move(from);
+    } else {
+      // Its scale, or the GPU, is first to read all of it.
+      if (context_.device().id.kind == DeviceKind::cuda || how().granularity == Granularity::tensor())
+        fetch_all(model_.checkpoint().data(input(i).index));
+    }
+    TERN_ASSIGN(source, QuantizedRows::make(context_, pool_, x, how(), plan_.match_bitnet, made));
     report_.kernel = source->kernel();
     // Quantizing loses more than rounding the scales does, and the quality is that of the rounded ones.
-    return convert(i, {.source = *source,
-                       .plan = plan_.tensors[i],
-                       .lossy = Lossy::allow,
-                       .x = &x,
-                       .threshold = source->threshold(),
-                       .non_finite = plan_.non_finite});
+    MatrixJob job{.source = *source,
+                  .plan = plan_.tensors[i],
+                  .lossy = Lossy::allow,
+                  .x = &x,
+                  .threshold = source->threshold(),
+                  .non_finite = plan_.non_finite};
+    if (made) {
+      auto next = begin_next();
+      if (!next.ok()) return not_its_fault(std::move(next).error());
+      under_way_ = *next;
+      job.aheads = under_way_ != nullptr ? under_way_->pieces() : 0;
+      job.ahead = [this](std::int64_t piece) { under_way_->upload(piece); };
+    }
+    return convert(i, job);
   }
 
   Status convert(std::size_t i, MatrixJob job) {
     const TensorPlan& plan = plan_.tensors[i];
     const ModelTensor& tensor = input(i);
-    job.write = [this](std::span<const std::uint8_t> bytes) { return not_its_fault(writer_.write(bytes)); };
+    job.write = [this](std::span<const std::uint8_t> bytes) { return not_its_fault(write(bytes)); };
     job.aside = [this] { return not_its_fault(copy_piece()); };
     job.asides = copies_beside(plan.in_bytes);
     // Rows that lie together in other layouts are there in about the same order; hf_packed is read from end to end.
     const std::size_t bytes = model_.checkpoint().data(tensor.index).size();
     const bool at_end = tensor.ternary && tensor.layout->layout == Layout::hf_packed;
+    if (at_end) fetch_all(model_.checkpoint().data(tensor.index));
+    const bool read = at_end || (job.x != nullptr && (context_.device().id.kind == DeviceKind::cuda ||
+                                                      how().granularity == Granularity::tensor()));
+    const auto end_of = [&](std::int64_t rows) {
+      return static_cast<std::size_t>(static_cast<double>(bytes) * static_cast<double>(rows) /
+                                      static_cast<double>(tensor.n()));
+    };
+    if (!read)
+      job.fetch = [&](RowRange rows) {
+        const std::size_t begin = end_of(rows.first);
+        fetch(model_.checkpoint().data(tensor.index).subspan(begin, end_of(rows.first + rows.count) - begin));
+      };
+    job.clock = &clock_;
     std::size_t released = 0;
     job.done = [&](RowRange rows) {
       if (rows.first == 0) released = 0;
-      const auto end = static_cast<std::size_t>(
-          static_cast<double>(bytes) * static_cast<double>(rows.first + rows.count) / static_cast<double>(tensor.n()));
+      const std::size_t end = end_of(rows.first + rows.count);
       if (rows.first + rows.count < tensor.n() && (at_end || end - released < kReleaseBytes)) return;
       model_.checkpoint().release(tensor.index, released, end - released);
       released = end;
     };
     TERN_ASSIGN(made, convert_matrix(context_, pool_, job));
-    report_.waiting_seconds += made.waited_seconds;
     if (plan_.histograms && job.x != nullptr)
       made.report.histogram = histogram_of(*job.x, made.decided, job.source.granularity());
     report_.tensors[i] = std::move(made.report);
-    if (!plan.scale_name.empty()) keep_scales(i, made.stored);
+    if (!plan.scale_name.empty()) scales_[i].bytes = bytes_of_scales(made.stored, plan.scale_type);
     return {};
-  }
-
-  void keep_scales(std::size_t i, std::span<const float> scales) {
-    std::vector<std::uint8_t>& bytes = scales_[i].bytes;
-    const bool half = plan_.tensors[i].scale_type == StoredType::bf16;  // planned only where it is exact
-    bytes.resize(scales.size() * (half ? sizeof(std::uint16_t) : sizeof(float)));
-    for (std::size_t s = 0; s < scales.size(); ++s) {
-      const std::uint16_t bits = simd::to_bf16(scales[s]);
-      if (half) {
-        std::memcpy(bytes.data() + s * sizeof bits, &bits, sizeof bits);
-      } else {
-        std::memcpy(bytes.data() + s * sizeof(float), &scales[s], sizeof(float));
-      }
-    }
   }
 
   // What is known only now: the scales that lie apart, and the checksums.
   Status settle() {
     for (const Scales& scales : scales_)
-      if (!scales.bytes.empty()) TERN_RETURN_IF_ERROR(writer_.fill(scales.writer_index, scales.bytes));
+      if (!scales.bytes.empty()) TERN_RETURN_IF_ERROR(fill(scales.writer_index, scales.bytes));
     std::map<std::string, std::size_t> keys;
     for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
       if (report_.tensors[i].checksum) keys.emplace(keys::checksum_of(plan_.tensors[i].name), i);
@@ -385,41 +477,13 @@ class Pipeline {
   std::vector<Scales> scales_;
   std::deque<Copy> copies_;
   BufferPool pool_;
+  StageClock clock_;
+  GpuFeed feed_;
+  std::deque<std::size_t> coming_;        // matrices for the GPU, in their order
+  GpuFeed::Matrix* under_way_ = nullptr;  // the next one
   Status elsewhere_;
   ModelReport report_;
 };
-
-// Whether the plan was made of this model, or of one with the same tensors.
-Status check_fits(const ModelPlan& plan, const Model& model) {
-  const std::span<const ModelTensor> tensors = model.tensors();
-  for (const TensorPlan& tensor : plan.tensors) {
-    if (tensor.input >= tensors.size())
-      return error(Code::invalid_argument, kWhere, "the plan reads tensor {} of a model that has {}; plan this model",
-                   tensor.input, tensors.size());
-    const ModelTensor& input = tensors[tensor.input];
-    if (tensor.input_name != input.name || tensor.input_type != input.type || tensor.in_bytes != input.bytes)
-      return error(Code::invalid_argument, kWhere,
-                   "the plan reads '{}', {} of {} bytes, where this model has '{}', {} of {}; plan this model",
-                   escaped(tensor.input_name), name(tensor.input_type), tensor.in_bytes, escaped(input.name),
-                   name(input.type), input.bytes);
-  }
-  return {};
-}
-
-// The output must not be a file that the model is read from: its shards, their index, the configuration beside them.
-Status check_output(const Model& model, const std::string& output) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const std::string& opened = model.checkpoint().path();
-  const fs::path folder = fs::is_directory(opened, ignored) ? fs::path(opened) : fs::path(opened).parent_path();
-  std::vector<std::string> read = {opened, (folder / "config.json").string(),
-                                   (folder / "model.safetensors.index.json").string()};
-  for (const CheckpointFile& file : model.checkpoint().files()) read.push_back(file.path);
-  for (const std::string& path : read)
-    if (same_file(path, output))
-      return error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
-  return {};
-}
 
 }  // namespace
 

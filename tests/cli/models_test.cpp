@@ -50,6 +50,49 @@ TEST_F(ModelCommandTest, QuantizeConvertVerify) {
   EXPECT_EQ(tern({"verify", "a.gguf", "model"}).exit_code, 1);
 }
 
+TEST_F(ModelCommandTest, WhereTheTimeWentIsTold) {
+  for (const Arguments& command : {Arguments{"quantize", "model", "-o", "t.gguf", "--device", "cpu"},
+                                   Arguments{"quantize", "model", "-o", "t.safetensors", "--granularity", "row",
+                                             "--format", "i2", "--device", "cpu"},
+                                   Arguments{"convert", "t.gguf", "-o", "u.safetensors", "--format", "hf_packed"}}) {
+    const json made = tern_json(command), seconds = made["seconds"];
+    double sum = seconds["idle"];
+    for (const char* stage : {"reading", "computing", "bus", "gpu", "writing"}) {
+      const double spent = seconds[stage];
+      EXPECT_GE(spent, 0) << stage;
+      EXPECT_LE(spent, seconds[made["limited_by"]["stage"].get<std::string>()].get<double>()) << stage;
+      sum += spent;
+    }
+    EXPECT_NEAR(sum, seconds["all"].get<double>(), 1e-6 + 0.05 * seconds["all"].get<double>()) << made["seconds"];
+    EXPECT_EQ(seconds["bus"], 0);
+    EXPECT_EQ(seconds["gpu"], 0);
+    EXPECT_GT(seconds["reading"], 0);
+    EXPECT_GE(seconds["writing"].get<double>(), seconds["flushing"].get<double>() + seconds["waiting"].get<double>());
+    EXPECT_GT(made["limited_by"]["gb_per_s"], 0);
+  }
+}
+
+// Two matrices are under way at a time, so 24 tensors use the room of each many times.
+TEST_F(ModelCommandTest, AGpuWritesTheSameFile) {
+  const Outcome first = tern({"quantize", "model", "-o", "gpu.gguf", "--device", "cuda:0"});
+  if (first.exit_code != 0) {
+    EXPECT_NE(first.err.find("CUDA"), std::string::npos) << first.err;
+    EXPECT_FALSE(std::filesystem::exists(path("gpu.gguf")));
+    GTEST_SKIP() << "no CUDA device: " << first.err;
+  }
+  const std::vector<Arguments> ways = {
+      {}, {"--match", "bitnet"}, {"--format", "tq1_0"}, {"--format", "i2_s.arm_64", "--scheme", "mse"}};
+  for (const Arguments& way : ways) {
+    for (const char* device : {"cpu", "cuda:0"}) {
+      Arguments command = {"quantize", "model", "-o", std::string(device) + ".gguf", "--device", device};
+      command.insert(command.end(), way.begin(), way.end());
+      const json made = tern_json(command);
+      EXPECT_EQ(made["device"], device);
+    }
+    EXPECT_TRUE(text_of("cpu.gguf") == text_of("cuda:0.gguf")) << (way.empty() ? "" : way[1]);
+  }
+}
+
 TEST_F(ModelCommandTest, OneOfVerifySaysThatTheyDiffer) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
   const Outcome full = start("/bin/sh", {"-c", "exec \"$0\" verify model model >/dev/full", command_path()}, folder());

@@ -1,0 +1,103 @@
+// Matrices on their way through a GPU: all threads bring the next one to it, piece by piece, while they convert the one
+// before.
+//
+//     threads   | matrix 0 to pinned memory | convert 0, matrix 1 to pinned memory | convert 1, matrix 2 ...
+//     bus          | 0 in               |out 0|    | 1 in                     |out 1|
+//     GPU                                |k|                                   |k|
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "plan/own_stream.h"
+#include "runtime/quantized_rows.h"
+#include "runtime/stage_clock.h"
+#include "tern/plan.h"
+
+namespace tern {
+
+// An event that times, of one GPU.
+class GpuEvent {
+ public:
+  static Result<GpuEvent> make(int device);
+  GpuEvent() = default;
+  ~GpuEvent();
+  GpuEvent(GpuEvent&& other) noexcept : device_(other.device_), event_(std::exchange(other.event_, nullptr)) {}
+  GpuEvent& operator=(GpuEvent&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  GpuEvent(const GpuEvent&) = delete;
+  GpuEvent& operator=(const GpuEvent&) = delete;
+  [[nodiscard]] cuda::Event* get() const { return event_; }
+
+ private:
+  GpuEvent(int device, cuda::Event* event) : device_(device), event_(event) {}
+  int device_ = 0;
+  cuda::Event* event_ = nullptr;
+};
+
+class GpuFeed {
+ public:
+  // The context is a GPU's; both outlive the feed.
+  GpuFeed(const Context& context, StageClock& clock);
+  ~GpuFeed();
+  GpuFeed(const GpuFeed&) = delete;
+  GpuFeed& operator=(const GpuFeed&) = delete;
+
+  // Whether a matrix is small enough for two of its size to be under way.
+  [[nodiscard]] static bool fits(const TernaryQuantize::Problem& problem);
+
+  // A matrix under way. One before it may still be read, one before that no more.
+  class Matrix;
+  Result<Matrix*> begin(const TernaryQuantize::Problem& problem, const ConstTensorView& x,
+                        const Preference& preference);
+
+ private:
+  struct Slot;
+  Status open();
+  Status up(Slot& slot, Matrix& matrix, std::size_t offset, std::size_t bytes);
+
+  const Context& context_;
+  StageClock& clock_;
+  std::shared_ptr<MemoryResource> pinned_;
+  std::mutex mutex_;                                 // of the slots, and of what is put on a stream: in one piece
+  std::deque<std::unique_ptr<Slot>> slots_;          // the one that has been under way for longest first
+  std::array<std::unique_ptr<Matrix>, 2> matrices_;  // the last, so that they end first: they use slots
+  std::size_t turn_ = 0;
+};
+
+class GpuFeed::Matrix {
+ public:
+  explicit Matrix(GpuFeed& feed) : feed_(feed) {}
+
+  [[nodiscard]] std::int64_t pieces() const;
+  // Each piece once, by any thread. What fails is told by wait().
+  void upload(std::int64_t piece);
+  // When all pieces are there: what the GPU made of them, good until the second begin() from here.
+  Result<QuantizedRows::Made> wait();
+
+ private:
+  friend class GpuFeed;
+  Status prepare(const TernaryQuantize::Problem& problem, const ConstTensorView& x, const Preference& preference);
+  Status finish_uploads();  // the kernel and the way back, behind the last piece
+  Status room(Tensor& tensor, const std::shared_ptr<MemoryResource>& memory, std::size_t bytes, const char* tag);
+
+  GpuFeed& feed_;
+  const std::uint8_t* from_ = nullptr;
+  std::size_t x_bytes_ = 0, codes_bytes_ = 0, scales_bytes_ = 0;
+  std::atomic<std::int64_t> left_ = 0;  // pieces
+  std::optional<TernaryQuantizePlan> plan_;
+  Status failed_;  // under the mutex of the feed
+  Tensor x_, codes_, scales_, workspace_, host_codes_, host_scales_;
+  GpuEvent uploaded_, computed_, back_;
+  std::optional<detail::OwnStream> own_;  // the last, so that it ends first
+};
+
+}  // namespace tern

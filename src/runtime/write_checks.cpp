@@ -1,0 +1,46 @@
+// A plan against its model, an output against the inputs.
+#include "runtime/write_checks.h"
+
+#include <filesystem>
+
+#include "base/errors.h"
+#include "io/output_file.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kWhere = "write_model";
+
+}  // namespace
+
+Status check_fits(const ModelPlan& plan, const Model& model) {
+  const std::span<const ModelTensor> tensors = model.tensors();
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.input >= tensors.size())
+      return error(Code::invalid_argument, kWhere, "the plan reads tensor {} of a model that has {}; plan this model",
+                   tensor.input, tensors.size());
+    const ModelTensor& input = tensors[tensor.input];
+    if (tensor.input_name != input.name || tensor.input_type != input.type || tensor.in_bytes != input.bytes)
+      return error(Code::invalid_argument, kWhere,
+                   "the plan reads '{}', {} of {} bytes, where this model has '{}', {} of {}; plan this model",
+                   escaped(tensor.input_name), name(tensor.input_type), tensor.in_bytes, escaped(input.name),
+                   name(input.type), input.bytes);
+  }
+  return {};
+}
+
+Status check_output(const Model& model, const std::string& output) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string& opened = model.checkpoint().path();
+  const fs::path folder = fs::is_directory(opened, ignored) ? fs::path(opened) : fs::path(opened).parent_path();
+  std::vector<std::string> read = {opened, (folder / "config.json").string(),
+                                   (folder / "model.safetensors.index.json").string()};
+  for (const CheckpointFile& file : model.checkpoint().files()) read.push_back(file.path);
+  for (const std::string& path : read)
+    if (same_file(path, output))
+      return error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
+  return {};
+}
+
+}  // namespace tern

@@ -1,0 +1,15 @@
+// What write_model() asks before it writes anything.
+#pragma once
+
+#include <string>
+
+#include "tern/model.h"
+
+namespace tern {
+
+// Whether the plan was made of this model, or of one with the same tensors.
+Status check_fits(const ModelPlan& plan, const Model& model);
+// The output must not be a file that the model is read from: its shards, their index, the configuration beside them.
+Status check_output(const Model& model, const std::string& output);
+
+}  // namespace tern
