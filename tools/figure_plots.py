@@ -50,6 +50,8 @@ def beside(figures):
     for f in fastest([figure for figure in figures if figure.op == "linear" and figure.kind() != "layers"]):
         problem = f.problem
         label = f"{problem['dtype']} in" + ("" if problem["math"] == "w2a8" else f", {problem['math']}")
+        if problem["format"] in ("s8", "s4"):  # not trits: another use, with other figures
+            label = f"{problem['format']}, {label}"
         label = f"{problem['model']}, {label}" if f.kind() == "model" else label
         for name, speedup in f.baselines.items():
             found.setdefault((problem["m"], label), {}).setdefault(name, []).append(speedup)

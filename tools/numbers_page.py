@@ -29,9 +29,13 @@ HEADLINES = (
      {"rows": 55296, "cols": 5120, "m": 1, "dtype": "i8", "format": "i2"}),
     ("`linear`, 2560 x 6912, many tokens, int8 in", {"rows": 2560, "cols": 6912, "dtype": "i8", "format": "i2"}),
     ("`linear`, a head of 128256 x 2560 in `s8`, one token",
-     {"rows": 128256, "cols": 2560, "m": 1, "dtype": "i8", "format": "s8", "granularity": "row"}),
+     {"rows": 128256, "cols": 2560, "m": 1, "dtype": "i8", "format": "s8"}),
+    ("`linear`, the same in `s4`, groups of 128",
+     {"rows": 128256, "cols": 2560, "m": 1, "dtype": "i8", "format": "s4", "granularity": "group:128"}),
     ("`affine_quantize`, f32 to `s8`, groups of 128",
      {"op": "affine_quantize", "dtype": "f32", "format": "s8", "granularity": "group:128"}),
+    ("`fake_quantize` with its mask, f32, groups of 128",
+     {"op": "fake_quantize", "dtype": "f32", "granularity": "group:128"}),
 )  # fmt: skip
 
 
