@@ -14,6 +14,9 @@
 namespace tern {
 namespace {
 
+// Files are read ahead in longer stretches than these, so that a page of each is enough to ask for.
+constexpr std::size_t kAskedBytes = std::size_t{128} << 10;
+
 struct Descriptor {
   int fd = -1;
   ~Descriptor() {
@@ -58,13 +61,19 @@ void fetch_pages(std::span<const std::uint8_t> bytes) {
   static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   if (bytes.empty()) return;
   const std::size_t before = reinterpret_cast<std::uintptr_t>(bytes.data()) % page;
+  auto* begin = const_cast<std::uint8_t*>(bytes.data()) - before;  // NOLINT: system calls take a void*, nobody writes
+  const std::size_t all = before + bytes.size();
+  bool there = true;  // in memory: to map them all costs more than the faults of those who read them
+  for (std::size_t at = 0; at < all && there; at += kAskedBytes) {
+    unsigned char resident = 0;
+    there = ::mincore(begin + at, 1, &resident) == 0 && (resident & 1) != 0;
+  }
+  if (there) return;
 #ifdef MADV_POPULATE_READ
-  auto* begin = const_cast<std::uint8_t*>(bytes.data()) - before;  // NOLINT: madvise takes a void*, nobody writes
-  if (::madvise(begin, before + bytes.size(), MADV_POPULATE_READ) == 0) return;
+  if (::madvise(begin, all, MADV_POPULATE_READ) == 0) return;
 #endif
-  // Linux before 5.14: a byte of each page.
-  for (std::size_t at = 0; at < bytes.size(); at += page - (at == 0 ? before : 0))
-    (void)*static_cast<const volatile std::uint8_t*>(bytes.data() + at);
+  for (std::size_t at = 0; at < all; at += page)  // Linux before 5.14
+    (void)*static_cast<const volatile std::uint8_t*>(begin + at);
 }
 
 MappedFile::~MappedFile() {
