@@ -1,4 +1,4 @@
-# libtern: every .cpp below src/ but the laboratory and the leaves (test, bench, selftest) is part of it.
+# libtern: every .cpp below src/ but the laboratory and the leaves (test, bench, selftest, fuzz) is part of it.
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
 list(FILTER sources EXCLUDE REGEX "/src/lab/|/(test|bench|selftest)\\.cpp$|_(test|fuzz)\\.cpp$")
 

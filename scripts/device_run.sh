@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm gpu_wide_tests
+# run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm
 # gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: the parts of
 # the bundle beside it, all when none is named. Each takes minutes and leaves a file in OUT. A GPU's tests are among the
 # tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ]; then
-  sed -n '2,4s/^# //p' "$0"
+  sed -n '2,5s/^# //p' "$0"
   exit 2
 fi
 out=$1
 shift
 mkdir -p "$out"
 parts=("$@")
-all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm gpu_wide_tests
+all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm
   gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 [ -d tests ] || python3 -m tarfile -e tests.tar.xz .
@@ -189,10 +189,6 @@ for part in "${parts[@]}"; do
           gpu_linear gpu_wide --shape 13824x2560 --y bf16 --format $format --kernel linear.$format.$kernel
         done
       done
-      ;;
-    gpu_wide_tests)  # those of the tests of linear that the new weights are in
-      tests gpu_wide_tests linear 'Formats/LinearOf.*/s8:Formats/LinearOf.*/s4:Prefill.*WiderWeights'
-      tests gpu_wide_tests api 'LinearOnGpu.*'
       ;;
     gpu_gemm)  # many tokens: with the quantization, the product alone, and floats kept
       for shape in 2560x2560 13824x2560 2560x6912 4096x4096 14336x4096; do

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 
 #include "api/c_test.h"
 #include "tern/model.h"
@@ -109,6 +110,19 @@ TEST_F(CModel, QuantizesAsCppDoes) {
   ASSERT_EQ(tern_model_report_get_info(report, &summary), TERN_OK);
   EXPECT_EQ(summary->file_bytes, std::filesystem::file_size(path("c.gguf")));
   EXPECT_STRNE(summary->kernel, "");
+  const std::map<std::string_view, double> stages = {{"reading", summary->reading_seconds},
+                                                     {"computing", summary->computing_seconds},
+                                                     {"bus", summary->bus_seconds},
+                                                     {"gpu", summary->gpu_seconds},
+                                                     {"writing", summary->writing_seconds}};
+  double sum = summary->idle_seconds;
+  for (const auto& [stage, seconds] : stages) {
+    sum += seconds;
+    EXPECT_LE(seconds, stages.at(summary->limited_by)) << stage;
+  }
+  EXPECT_GE(sum, 0.999 * summary->seconds);
+  EXPECT_GE(summary->writing_seconds, summary->flush_seconds);
+  EXPECT_GT(summary->limit_gb_per_s, 0);
   for (std::size_t i = 0; i < info->tensor_count; ++i) {
     const tern_tensor_plan* tensor = nullptr;
     const tern_tensor_report* result = nullptr;

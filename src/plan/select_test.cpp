@@ -156,7 +156,7 @@ TEST(Select, GpusHaveTheirOwnKernelsAndNothingFallsBackToTheCpu) {
   EXPECT_EQ(reasons(choose(old)).at("ternary_quantize.i2.cuda_sm75"), "needs sm_75, which this machine does not have");
 }
 
-// A made-up list, so that the same function is tested with what is still to come.
+// A made-up list, so that the function is tested with demands that no real kernel makes.
 std::vector<Kernel> made_up_list() {
   static const int kTable = 0;
   const auto line = [](std::string_view kernel, std::string_view isa, DeviceKind device, Caps needs,

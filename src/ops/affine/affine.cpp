@@ -286,6 +286,7 @@ Lines make_lines(const Words& words, std::span<const Shape> strides, std::int64_
 
 std::int64_t longest_range(const Shape& shape, const AffineGranularity& g) {
   const std::int64_t elements = rows_of(shape) * last_of(shape);
+  if (elements == 0) return 0;
   switch (g.kind) {
     case Kind::tensor: return elements;
     case Kind::channel: return elements / shape[axis_of(shape, g)];

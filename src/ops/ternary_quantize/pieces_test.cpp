@@ -4,7 +4,6 @@
 namespace tern {
 namespace {
 
-using lab::Pattern;
 using lab::Random;
 using ternary_quantize::Params;
 using ternary_quantize::SimdTable;
