@@ -9,7 +9,7 @@ namespace tern {
 
 struct RunEvent {
   std::string_view kernel;  // "ternary_quantize.i2.x86_avx2"
-  std::string_view device;  // "cpu", "cuda:0"
+  std::string_view device;  // "cpu"
   int threads = 1;
 };
 
