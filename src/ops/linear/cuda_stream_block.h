@@ -329,8 +329,7 @@ struct StreamBlock {
     const int row = row_of(own.first), until_next = opaque(stream.column_tiles * (row + 1) - own.first);
     __syncwarp();                      // barriers are there
     if (kTokens > 1) __syncthreads();  // that of the tokens as well
-    if (kTokens > 1 && stream.bulk && thread == 0)
-      hopper::arrive_and_expect(token_barrier, tokens * stream.tokens.k);
+    if (kTokens > 1 && stream.bulk && thread == 0) hopper::arrive_and_expect(token_barrier, tokens * stream.tokens.k);
 
     float scale = 1.0F;
     auto* const terms = reinterpret_cast<TokenTerms*>(shared + stream.terms_at);
