@@ -59,15 +59,14 @@ TEST(Conveyor, TheFirstFailureInOrderEndsIt) {
     ASSERT_FALSE(worked.ok());
     EXPECT_EQ(worked.error().message, "item 21") << "whoever was first in time";
     EXPECT_EQ(last, 20);
-    const Status finished = conveyor.run(
-        100, [](std::int64_t, std::int64_t) { return Status(); },
-        [](std::int64_t item, std::int64_t) -> Status {
-          EXPECT_LE(item, 30);
-          if (item == 30) throw std::bad_alloc();
-          return {};
-        });
+    const auto work = [](std::int64_t, std::int64_t) { return Status(); };
+    const Status finished = conveyor.run(100, work, [](std::int64_t item, std::int64_t) -> Status {
+      EXPECT_LE(item, 30);
+      if (item == 30) throw std::bad_alloc();
+      return {};
+    });
     EXPECT_EQ(finished.code(), Code::memory_allocation);
-    EXPECT_TRUE(conveyor.run(3, finish, finish).ok()) << "it is as new";
+    EXPECT_TRUE(conveyor.run(3, work, finish).ok()) << "it is as new";
   }
 }
 
