@@ -42,9 +42,9 @@ Result<Rule> check_problem(std::string_view op, const ChooseQparams::Problem& p)
   if (!(p.eps >= 0x1p-126F) || !std::isfinite(stored) || !(stored > 0))
     return error(Code::invalid_argument, op, "eps is {}; it must be at least 2^-126, and one of {} above 0", p.eps,
                  name(p.scale_dtype));
-  if (copies_ranges(p) && longest_range(p) > kMostCopied)
-    return error(Code::invalid_argument, op, "a range has {} elements; {} copies at most {}", longest_range(p),
-                 name(p.method), kMostCopied);
+  if (copies_ranges(p) && affine::longest_range(p.shape, p.granularity) > kMostCopied)
+    return error(Code::invalid_argument, op, "a range has {} elements; {} copies at most {}",
+                 affine::longest_range(p.shape, p.granularity), name(p.method), kMostCopied);
   return Rule{.q = q, .zero_points = p.zero_points, .scale_dtype = p.scale_dtype, .eps = p.eps};
 }
 
@@ -77,9 +77,9 @@ Result<ProblemFacts> Op::facts(const ChooseQparams::Problem& p) {
   TERN_RETURN_IF_ERROR(choose_qparams::check_problem(kName, p));
   ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .k = affine::last_of(p.shape)};
   facts.aux = p.scale_dtype;
-  if (choose_qparams::copies_ranges(p) && choose_qparams::longest_range(p) > kLongestOnGpu)
+  if (choose_qparams::copies_ranges(p) && affine::longest_range(p.shape, p.granularity) > kLongestOnGpu)
     facts.refused_on_gpu = fmt::format("{} of a range of {} elements is found on a CPU; this takes {} at most",
-                                       name(p.method), choose_qparams::longest_range(p), kLongestOnGpu);
+                                       name(p.method), affine::longest_range(p.shape, p.granularity), kLongestOnGpu);
   facts.guarantee = Guarantee{.math = p.dtype == DType::f64 ? "f64" : "f32",
                               .accumulator = p.method == QparamsMethod::mse ? "f64" : "none"};
   return facts;

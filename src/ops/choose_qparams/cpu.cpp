@@ -43,7 +43,7 @@ struct Scratch {
     WorkspaceLedger ledger(base);
     if (copies_ranges(p)) {
       slots = std::min<std::int64_t>(threads, ranges);
-      copies = ledger.book<T>(static_cast<std::size_t>(slots * longest_range(p)));
+      copies = ledger.book<T>(static_cast<std::size_t>(slots * affine::longest_range(p.shape, p.granularity)));
     } else if (ranges <= kPartsPerSlot * threads * kChunk) {
       partial = ledger.book<Extremes<T>>(static_cast<std::size_t>(ranges));
     }
@@ -194,7 +194,8 @@ class Driver {
 
   // A chunk of a line at a time.
   void long_ranges() {
-    const std::int64_t longest = longest_range(p_.problem), parts = parts_for(p_.count, longest / kElemsPerPiece);
+    const std::int64_t longest = affine::longest_range(p_.problem.shape, p_.problem.granularity),
+                       parts = parts_for(p_.count, longest / kElemsPerPiece);
     in_parts(parts, [&] {
       each_item(p_.count * parts, ceil_div(longest, parts), [&](Buffers<T>& buffers, std::int64_t item) {
         const std::int64_t index = item / parts, part = item % parts;
@@ -216,7 +217,7 @@ class Driver {
   // A chunk of columns at a time, each column a range.
   void columns() {
     const std::int64_t per_line = ceil_div(lines_.k, kChunk), items = families_.count() * per_line;
-    const std::int64_t longest = longest_range(p_.problem);
+    const std::int64_t longest = affine::longest_range(p_.problem.shape, p_.problem.granularity);
     const std::int64_t parts = parts_for(items, longest * std::min(lines_.k, kChunk) / kElemsPerPiece);
     in_parts(parts, [&] {
       const std::int64_t elems = std::min(lines_.k, kChunk) * ceil_div(longest, parts);
@@ -303,7 +304,7 @@ class Driver {
         });
       return;
     }
-    const std::int64_t longest = longest_range(p_.problem);
+    const std::int64_t longest = affine::longest_range(p_.problem.shape, p_.problem.granularity);
     WorkQueue queue(p_.count, longest < kChunk ? kChunk / std::max<std::int64_t>(1, longest) : 1);
     exec_.threads.run(static_cast<int>(scratch_.slots), [&](int slot) {
       for (std::int64_t range = 0, end = 0; queue.next(range, end);)

@@ -135,9 +135,9 @@ bool always_held(const ChooseQparams::Problem& p) {
   const auto& g = p.granularity;
   const bool is_piece = g.kind == AffineGranularity::Kind::token ||
                         (g.kind == AffineGranularity::Kind::group && affine::axis_of(p.shape, g) == p.shape.rank() - 1);
-  return is_piece && longest_range(p) <= (p.dtype == DType::f64   ? kMostHeld<cuda::F64>
-                                          : p.dtype == DType::f32 ? kMostHeld<cuda::F32>
-                                                                  : kMostHeld<cuda::F16>);
+  return is_piece && affine::longest_range(p.shape, p.granularity) <= (p.dtype == DType::f64   ? kMostHeld<cuda::F64>
+                                                                       : p.dtype == DType::f32 ? kMostHeld<cuda::F32>
+                                                                                               : kMostHeld<cuda::F16>);
 }
 
 std::size_t workspace_bytes(const ChooseQparams::Problem& p) {

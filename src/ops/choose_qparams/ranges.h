@@ -16,20 +16,6 @@
 
 namespace tern::choose_qparams {
 
-// The elements of the longest range.
-inline std::int64_t longest_range(const ChooseQparams::Problem& p) {
-  const std::int64_t elements = affine::rows_of(p.shape) * affine::last_of(p.shape);
-  const auto size = [&] { return p.shape[affine::axis_of(p.shape, p.granularity)]; };
-  if (elements == 0) return 0;
-  switch (p.granularity.kind) {
-    case AffineGranularity::Kind::tensor: return elements;
-    case AffineGranularity::Kind::token: return affine::last_of(p.shape);
-    case AffineGranularity::Kind::channel: return elements / size();
-    case AffineGranularity::Kind::group: break;
-  }
-  return std::min(p.granularity.group_size, size());
-}
-
 // Methods that look at a range many times work on a copy.
 inline bool copies_ranges(const ChooseQparams::Problem& p) {
   return p.method == QparamsMethod::percentile || p.method == QparamsMethod::mse;
