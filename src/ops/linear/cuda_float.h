@@ -16,13 +16,7 @@ namespace tern::linear {
 namespace {
 
 // The kernels' shapes: few tokens (8, 16, up to 32 in a block) or many (64, 128).
-enum class FloatShape : std::uint8_t { automatic, few_8, few_16, few_32, many_64, many_128 };
-
-// What a bench may vary; results do not depend on it.
-struct FloatTuning {
-  FloatShape shape = FloatShape::automatic;
-  bool early_start = true;  // on GPUs from 9.0: before the kernel in front has ended
-};
+enum class FloatShape : std::uint8_t { few_8, few_16, few_32, many_64, many_128 };
 
 // --- what is served ---
 
@@ -186,14 +180,13 @@ int launch_many(FloatJob f, const cuda::Launch& launch, bool early_start) {
 
 // Shapes that a mode has: the frequent ones all of them.
 template <int kSm>
-FloatShape shape_of(const FloatJob& f, bool all, const cuda::Launch& launch, FloatShape wished) {
+FloatShape shape_of(const FloatJob& f, bool all, const cuda::Launch& launch) {
   const auto served = [all](FloatShape shape) {
     if (shape == FloatShape::many_128) return kSm >= 90 && all ? shape : FloatShape::many_64;
     if (shape == FloatShape::few_16) return all ? shape : FloatShape::few_32;
     return shape;
   };
   const auto few_or = [&](FloatShape many) { return kSm >= 80 ? served(many) : FloatShape::few_32; };
-  if (wished != FloatShape::automatic) return wished >= FloatShape::many_64 ? few_or(wished) : served(wished);
   if (f.job.m <= 8) return FloatShape::few_8;
   if (f.job.m <= 16) return served(FloatShape::few_16);
   const std::int64_t row_blocks = ceil_div(f.job.row_tiles, 8);
@@ -204,15 +197,15 @@ FloatShape shape_of(const FloatJob& f, bool all, const cuda::Launch& launch, Flo
 }
 
 template <class Math, int kParts, class F, int kSm, bool kAll>
-int launch_shape(const FloatJob& f, const cuda::Launch& launch, const FloatTuning& tuning) {
-  const bool early = tuning.early_start && kSm >= 90;
+int launch_shape(const FloatJob& f, const cuda::Launch& launch) {
+  const bool early = kSm >= 90 && starts_early(launch);
   // What registers hold: column tiles whose loads are under way, tokens, and blocks of a multiprocessor.
   constexpr int kFewer = Math::W::kLoads == 4 ? 2 : 1;
   constexpr int kAtOnce = kParts > 1 ? 1 : (F::kFlushes > 2 ? 2 : 4) / kFewer;
   constexpr int kAtOnce16 = kSm >= 80 ? 2 : 1, kTokenTiles = kParts == 1 && kSm >= 80 ? 4 : 2;
   constexpr int kStages = kSm >= 90 ? 3 : 2;
   constexpr int kBlocks = F::kGroups || F::kFlushes > 1 ? 1 : 2;
-  switch (shape_of<kSm>(f, kAll, launch, tuning.shape)) {
+  switch (shape_of<kSm>(f, kAll, launch)) {
     case FloatShape::few_8:
       // Warps that read tiles into registers get 98 % of the memory's speed on an H200 with s8 and groups of whole
       // tiles, but 66 to 85 % where a tile has fewer bytes or more groups: many instructions for a byte.
@@ -235,26 +228,26 @@ int launch_shape(const FloatJob& f, const cuda::Launch& launch, const FloatTunin
 }
 
 template <class Math, int kParts, int kSm>
-int launch_mode(const FloatJob& f, const cuda::Launch& launch, const FloatTuning& tuning) {
+int launch_mode(const FloatJob& f, const cuda::Launch& launch) {
   constexpr bool kInt8 = Math::kElementBytes == 1;
   constexpr int kMost = flush_most<kSm>(kInt8);
   constexpr bool kAll = kParts == 1 && Math::W::kLoads == 1;
   if constexpr (!kInt8)
-    if (f.group == 0) return launch_shape<Math, kParts, Fold<kMost, false>, kSm, kAll>(f, launch, tuning);
+    if (f.group == 0) return launch_shape<Math, kParts, Fold<kMost, false>, kSm, kAll>(f, launch);
   if (flush_of(kMost, f.group, f.job.k) == kMost)
-    return launch_shape<Math, kParts, Fold<kMost, true>, kSm, kAll>(f, launch, tuning);
-  return launch_shape<Math, kParts, Fold<kStepColumns, true>, kSm, false>(f, launch, tuning);
+    return launch_shape<Math, kParts, Fold<kMost, true>, kSm, kAll>(f, launch);
+  return launch_shape<Math, kParts, Fold<kStepColumns, true>, kSm, false>(f, launch);
 }
 
 // Wider weights than trits meet int8 alone.
 template <class W, int kSm>
-int launch_tokens(const FloatJob& f, DType dtype, const cuda::Launch& launch, const FloatTuning& tuning) {
-  if (dtype == DType::i8) return launch_mode<Int8Math<W>, 1, kSm>(f, launch, tuning);
+int launch_tokens(const FloatJob& f, DType dtype, const cuda::Launch& launch) {
+  if (dtype == DType::i8) return launch_mode<Int8Math<W>, 1, kSm>(f, launch);
   if constexpr (W::kLoads == 1) {
-    if (dtype == DType::f16) return launch_mode<HalfMath<cuda::F16>, 1, kSm>(f, launch, tuning);
+    if (dtype == DType::f16) return launch_mode<HalfMath<cuda::F16>, 1, kSm>(f, launch);
     if constexpr (kSm >= 80)
-      return dtype == DType::bf16 ? launch_mode<HalfMath<cuda::Bf16>, 1, kSm>(f, launch, tuning)
-                                  : launch_mode<HalfMath<cuda::Bf16>, 3, kSm>(f, launch, tuning);
+      return dtype == DType::bf16 ? launch_mode<HalfMath<cuda::Bf16>, 1, kSm>(f, launch)
+                                  : launch_mode<HalfMath<cuda::Bf16>, 3, kSm>(f, launch);
   }
   return cudaErrorInvalidValue;
 }
@@ -276,14 +269,14 @@ FloatJob window(FloatJob f, std::int64_t first, std::int64_t count) {
 
 // x where tensor cores can read it, or copied there in pieces.
 template <class W, int kSm, class Raw>
-int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch& launch, const FloatTuning& tuning) {
+int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch& launch) {
   const auto at = reinterpret_cast<std::uintptr_t>(f.tokens.x);
   const std::int64_t stride_bytes = f.tokens.stride * static_cast<std::int64_t>(sizeof(Raw));
   if (at % 16 == 0 && (f.job.m == 1 || stride_bytes % 16 == 0) && f.job.k * sizeof(Raw) % 16 == 0) {
     f.x = static_cast<const std::byte*>(f.tokens.x);
     f.x_stride = stride_bytes;
     f.x_columns = f.job.k;
-    return launch_tokens<W, kSm>(f, f.tokens.dtype, launch, tuning);
+    return launch_tokens<W, kSm>(f, f.tokens.dtype, launch);
   }
   const auto columns = static_cast<std::int32_t>(padded(f.job.k));
   f.x = workspace.x;
@@ -296,7 +289,7 @@ int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch
         static_cast<const Raw*>(piece.tokens.x), piece.tokens.stride, piece.job.m, piece.job.k, columns,
         reinterpret_cast<Raw*>(workspace.x));
     if (const int code = cudaGetLastError(); code != cudaSuccess) return code;
-    if (const int code = launch_tokens<W, kSm>(piece, f.tokens.dtype, launch, tuning); code != cudaSuccess) return code;
+    if (const int code = launch_tokens<W, kSm>(piece, f.tokens.dtype, launch); code != cudaSuccess) return code;
   }
   return cudaSuccess;
 }
@@ -326,16 +319,16 @@ inline FloatJob float_job(const Params& p, const cuda::Launch& launch) {
 // Matrices [begin, end) of a problem, whose groups are the same.
 template <class W, int kSm>
 int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const FloatWorkspace& workspace,
-                    const cuda::Launch& launch, const FloatTuning& tuning) {
+                    const cuda::Launch& launch) {
   Params p = all;
   p.count = end - begin;
   for (std::size_t i = begin; i < end; ++i) p.matrices[i - begin] = all.matrices[i];
   FloatJob f = float_job(p, launch);
   if (f.job.row_tiles == 0) return cudaSuccess;
   const std::int64_t columns = padded(p.k);
-  if (p.x_dtype == DType::i8) return launch_given<W, kSm, std::int8_t>(f, workspace, launch, tuning);
+  if (p.x_dtype == DType::i8) return launch_given<W, kSm, std::int8_t>(f, workspace, launch);
   if (p.math == LinearMath::w2_float && p.x_dtype != DType::f32)
-    return launch_given<W, kSm, std::uint16_t>(f, workspace, launch, tuning);
+    return launch_given<W, kSm, std::uint16_t>(f, workspace, launch);
   f.x = workspace.x;
   f.x_columns = static_cast<std::int32_t>(columns);
   if (p.math == LinearMath::w2a8) {
@@ -349,7 +342,7 @@ int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const
     f.x_part = columns * 2 * p.m;
     f.tiny = workspace.tiny;
   }
-  return launch_tokens<W, kSm>(f, f.tokens.dtype, launch, tuning);
+  return launch_tokens<W, kSm>(f, f.tokens.dtype, launch);
 }
 
 // Float tokens as int8, or split.
@@ -376,13 +369,13 @@ inline int prepare(const Params& p, const FloatWorkspace& workspace, const cuda:
 
 // What float_serves<kSm>() takes. The workspace has float_workspace_bytes() of a problem with at least so many tokens.
 template <class W, int kSm>
-int float_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch, const FloatTuning& tuning = {}) {
+int float_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
   const FloatWorkspace parts(workspace, p.math, p.x_dtype, p.m, p.k);
   if (const int code = prepare(p, parts, launch); code != cudaSuccess) return code;
   for (std::size_t begin = 0, end = 0; begin < p.count; begin = end) {
     const std::int64_t group = group_of(p.matrices[begin].spec.granularity);
     for (end = begin; end < p.count && group_of(p.matrices[end].spec.granularity) == group;) ++end;
-    const int code = launch_matrices<W, kSm>(p, begin, end, parts, launch, tuning);
+    const int code = launch_matrices<W, kSm>(p, begin, end, parts, launch);
     if (code != cudaSuccess) return code;
   }
   return cudaSuccess;

@@ -9,7 +9,7 @@
 //
 // Why it keeps to 1e-5 of sum(abs(x) * abs(w)), 167 u with u = 2^-24. Tensor cores cut products to the place of the
 // largest addend and cut the sum to f32 (Fasi, Higham, Mikaitis and Pranesh 2021; Khattak and Mikaitis 2025). How many
-// products and bits is assumed here, not yet measured:
+// products and bits is assumed here:
 //     generation    products of a sum    bits behind f32's last    lost by a sum    flush    lost by it
 //     9.0                  16                      2               16 * u/2 + 2 u    128        80 u
 //     8.x                   8                      1                8 * u   + 2 u     64        80 u

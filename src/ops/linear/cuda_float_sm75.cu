@@ -4,10 +4,6 @@
 
 namespace tern::linear {
 
-constinit const FloatModes float_sm75 = {[](const Linear::Problem& p) { return float_workspace_bytes(p); },
-                                         [](const Params& p) { return float_serves<75>(p); },
-                                         [](const Params& p, std::byte* workspace, const cuda::Launch& launch) {
-                                           return float_launch<Trits, 75>(p, workspace, launch);
-                                         }};
+constinit const FloatModes float_sm75 = {float_workspace_bytes, float_serves<75>, float_launch<Trits, 75>};
 
 }  // namespace tern::linear

@@ -4,10 +4,6 @@
 
 namespace tern::linear {
 
-constinit const FloatModes float_sm80 = {[](const Linear::Problem& p) { return float_workspace_bytes(p); },
-                                         [](const Params& p) { return float_serves<80>(p); },
-                                         [](const Params& p, std::byte* workspace, const cuda::Launch& launch) {
-                                           return float_launch<Trits, 80>(p, workspace, launch);
-                                         }};
+constinit const FloatModes float_sm80 = {float_workspace_bytes, float_serves<80>, float_launch<Trits, 80>};
 
 }  // namespace tern::linear

@@ -293,9 +293,8 @@ std::int64_t cut_group_stream(GroupStreamJob& stream, int& warps, std::int64_t l
 // False where it is for another kernel; else code is what the launch returned.
 template <class W, class F>
 bool launch_group_stream(const FloatJob& f, const cuda::Launch& launch, bool early_start, int& code) {
-  int limit = 0, warps = 0;
-  if (cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) != cudaSuccess)
-    return false;
+  const int limit = shared_limit(launch);
+  int warps = 0;
   GroupStreamJob stream = {};
   stream.f = f;
   const std::int64_t shared_bytes = cut_group_stream<W, F>(stream, warps, limit, launch.multiprocessors);

@@ -1,4 +1,4 @@
-// The instructions of sm_90a that the prefill kernel of linear uses: barriers in shared memory, the copy engine (TMA),
+// The instructions of sm_90a that kernels of linear use: barriers in shared memory, the copy engine (TMA),
 // matrix products of a warpgroup, and registers moved between warpgroups. For .cu files only.
 #pragma once
 

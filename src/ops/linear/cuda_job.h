@@ -79,6 +79,20 @@ inline Job job_of(const Params& p) {
   return job;
 }
 
+// --- launches ---
+
+// Shared memory of any block, at most; 0: not known.
+inline int shared_limit(const cuda::Launch& launch) {
+  int limit = 0;
+  if (cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) != cudaSuccess) return 0;
+  return limit;
+}
+
+// Whether a kernel may start before the one in front has ended, on GPUs from 9.0.
+inline bool starts_early(const cuda::Launch& launch) {
+  return launch.tuning == nullptr || launch.tuning->dependent_launch.value_or(true);
+}
+
 // --- weights ---
 
 using Trits = MmaWeights<2>;

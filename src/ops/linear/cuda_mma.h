@@ -17,7 +17,6 @@ struct MmaTuning {
   int row_warps = 1;      // of a block
   int split = 8;          // warps that share the columns of a row tile
   int blocks_per_sm = 0;  // at most; 0: a block for every group of rows
-  bool fused = true;      // one token of floats: quantized by every block for itself, not by a kernel before
 };
 
 inline int mma_token_tiles(std::int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8; }
@@ -178,9 +177,7 @@ int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& l
       tuning.row_warps * tuning.split > mma_max_warps(token_tiles, tuning.row_tiles * tuning.depth * W::kLoads))
     return cudaErrorInvalidValue;
   MmaGrid grid = {};
-  const cudaError_t asked =
-      cudaDeviceGetAttribute(&grid.shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device);
-  if (asked != cudaSuccess) return asked;
+  grid.shared_limit = shared_limit(launch);
   grid.shared_bytes = cut(mma, tuning, token_tiles, grid.shared_limit);
   if (grid.shared_bytes > grid.shared_limit) return cudaErrorInvalidConfiguration;
   grid.blocks = mma.groups;
@@ -191,9 +188,9 @@ int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& l
   const auto run = [&]<class X>() { return launch_cut<W, Isa, X>(mma, tuning, launch, grid); };
   if (params.x_dtype == DType::i8) return run.template operator()<Codes>();
 
-  // Wider weights take longer than a kernel for their tokens: they have no kernels that quantize.
-  const bool fused =
-      W::kLoads == 1 && tuning.fused && params.m == 1 && tuning.row_tiles == 1 && mma.chunk_batches >= mma.batches;
+  // One token is quantized by every block for itself. Wider weights take longer than a kernel before for their tokens:
+  // they have no kernels that quantize.
+  const bool fused = W::kLoads == 1 && params.m == 1 && tuning.row_tiles == 1 && mma.chunk_batches >= mma.batches;
   return cuda::with_element(params.x_dtype, [&]<class E>() -> int {
     if constexpr (std::is_same_v<E, cuda::F64>) {
       return cudaErrorInvalidValue;

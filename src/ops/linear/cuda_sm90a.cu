@@ -8,7 +8,7 @@ namespace {
 
 WgmmaTuning many_tokens(const Params& p, const cuda::Launch& launch) {
   WgmmaTuning tuning = wgmma_tuning(p, launch.multiprocessors);
-  if (launch.tuning != nullptr) tuning.dependent = launch.tuning->dependent_launch.value_or(tuning.dependent);
+  tuning.dependent = starts_early(launch);
   return tuning;
 }
 

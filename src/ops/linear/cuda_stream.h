@@ -14,7 +14,6 @@ constexpr std::int64_t kStreamTokens = 8;
 struct StreamTuning {
   int warps = 0;          // of a block; 0: by the size of the problem
   bool one_row = false;   // a block for every row tile, not for every multiprocessor
-  bool fused = true;      // one token of floats: quantized by every block for itself, not by a kernel before
   bool dependent = true;  // programmatic dependent launch
 };
 
@@ -103,18 +102,12 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
 
 inline StreamTuning stream_tuning(const cuda::Launch& launch) {
   StreamTuning tuning;
+  tuning.dependent = starts_early(launch);
   if (launch.tuning == nullptr) return tuning;
   const Tuning& asked = *launch.tuning;
   if (asked.threads > 0) tuning.warps = std::clamp(asked.threads / kWarp, 1, kStreamWarps);
   tuning.one_row = asked.grid == GridStrategy::fixed;
-  tuning.dependent = asked.dependent_launch.value_or(true);
   return tuning;
-}
-
-inline int shared_limit(const cuda::Launch& launch) {
-  int limit = 0;
-  return cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) == cudaSuccess ? limit
-                                                                                                               : 0;
 }
 
 // How that would be cut, told without launching it; false where another kernel has to.
@@ -161,8 +154,9 @@ int stream_launch(StreamCut& cut, const Params& params, std::byte* workspace, co
     if constexpr (std::is_same_v<E, cuda::F64>) {
       return cudaErrorInvalidValue;
     } else {
-      if constexpr (W::kLoads == 1)  // wider weights take longer than a kernel for their tokens
-        if (tuning.fused && params.m == 1) return launch_stream<W, E, 1>(cut, tuning, launch);
+      // One token: quantized by every block for itself. Wider weights take longer than a kernel before for it.
+      if constexpr (W::kLoads == 1)
+        if (params.m == 1) return launch_stream<W, E, 1>(cut, tuning, launch);
       const int failed = quantize_first<E>(stream.tokens, params, workspace, tuning.dependent, launch);
       return failed != 0 ? failed : run_codes();
     }

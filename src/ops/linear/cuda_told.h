@@ -24,10 +24,8 @@ inline bool mma_told(const Params& p, const cuda::Launch& launch, const MmaTunin
   if (p.count == 0) return false;
   MmaJob mma = {};
   mma.job = job_of(p);
-  int limit = 0;
-  if (cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) != cudaSuccess ||
-      cut(mma, asked, mma_token_tiles(p.m), limit) > limit)
-    return false;
+  const int limit = shared_limit(launch);
+  if (cut(mma, asked, mma_token_tiles(p.m), limit) > limit) return false;
   tuning = {.threads = kWarp * mma.split * mma.row_warps,
             .grid = asked.blocks_per_sm > 0 ? GridStrategy::occupancy : GridStrategy::fixed,
             .split = mma.split,

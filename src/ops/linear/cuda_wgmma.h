@@ -57,14 +57,10 @@ struct WgmmaShape {
   static constexpr int kBarriers = kRowTerms + kMultipliers * kRowTermsBytes;
   static constexpr int kFull = kBarriers, kEmpty = kFull + 8 * kStages, kResidual = kEmpty + 8 * kStages;
   static constexpr int kDivides = kResidual + kBuffers * 8 * kMultipliers;  // the item whose scales want a division
-  static constexpr int kDone = kDivides + 4 * kMultipliers;                 // for the watchdog of benches
-  static constexpr int kSharedBytes = kDone + 8;
+  static constexpr int kSharedBytes = kDivides + 4 * kMultipliers;
   static_assert(kWidth % kTail == 0 && kTail % kBoxTokens == 0 && kStages >= 4);
   static_assert(kStaging % 1024 == 0 && kStagingBytes % 1024 == 0 && kTerms % 16 == 0 && kBarriers % 8 == 0);
   static_assert(kSharedBytes <= kSharedLimit);
-
-  // Benches leave out some of them to see what the others cost.
-  static constexpr bool kLoadsX = true, kDecodes = true, kMultiplies = true, kStores = true;
 };
 
 struct WgmmaTile {
@@ -130,12 +126,11 @@ struct WgmmaLoader {
   [[nodiscard]] __device__ unsigned full() const { return shared + S::kFull + 8 * ring.stage; }
 
   __device__ void load_weights(const WgmmaTile& tile, int step) {
-    hopper::arrive_and_expect(full(), S::kLoadsX * (tile.tail ? S::kTail : S::kWidth) * 128 + S::kWeightBytes);
+    hopper::arrive_and_expect(full(), (tile.tail ? S::kTail : S::kWidth) * 128 + S::kWeightBytes);
     hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, &job.weights[tile.matrix],
                      step * kMapColumns<typename S::W>, tile.row / 16, full());
   }
   __device__ void load_x(const WgmmaTile& tile, int step) {
-    if constexpr (!S::kLoadsX) return;
     hopper::load_box(shared + S::kX + ring.stage * S::kXBytes, tile.tail ? &job.x_tail : &job.x, step * 128, tile.token,
                      full());
   }
@@ -198,13 +193,11 @@ struct WgmmaMultiplier {
   }
   template <int kHalf>
   __device__ void decode(const Tile (&tiles)[S::kBlocks], Operands& a) const {
-    if constexpr (S::kDecodes) {
 #pragma unroll
-      for (int block = 0; block < S::kBlocks; ++block) {
-        const Tile tile = kReadsWhole ? tiles[block] : tile_of(block);
-        tile.operand(a[block][0], 2 * kHalf);
-        tile.operand(a[block][1], 2 * kHalf + 1);
-      }
+    for (int block = 0; block < S::kBlocks; ++block) {
+      const Tile tile = kReadsWhole ? tiles[block] : tile_of(block);
+      tile.operand(a[block][0], 2 * kHalf);
+      tile.operand(a[block][1], 2 * kHalf + 1);
     }
   }
   // The compiler moves nothing of these registers across: they are written before the fence that stands before the
@@ -220,18 +213,14 @@ struct WgmmaMultiplier {
   }
   template <int kTokens>
   static __device__ void multiply(int (&sums)[S::kBlocks][kTokens / 2], Operands& a, std::uint64_t x) {
-    if constexpr (S::kMultiplies) {
-      keep(a);
-      hopper::products_begin();
+    keep(a);
+    hopper::products_begin();
 #pragma unroll
-      for (int step = 0; step < 2; ++step)
+    for (int step = 0; step < 2; ++step)
 #pragma unroll
-        for (int block = 0; block < S::kBlocks; ++block)
-          hopper::product(sums[block], a[block][step], x + step * hopper::kOperandStep);
-      hopper::products_group();
-    } else {
-      keep(a);
-    }
+      for (int block = 0; block < S::kBlocks; ++block)
+        hopper::product(sums[block], a[block][step], x + step * hopper::kOperandStep);
+    hopper::products_group();
   }
   // A warp is through with a stage.
   __device__ void release(unsigned stage) const {
@@ -245,10 +234,6 @@ struct WgmmaMultiplier {
     Tile tiles[S::kBlocks];
     Operands even, odd;  // the halves of a step
     read(tiles);
-    if constexpr (!S::kDecodes)
-#pragma unroll
-      for (int i = 0; i < S::kBlocks * 8; ++i)
-        even[i / 8][i / 4 % 2][i % 4] = odd[i / 8][i / 4 % 2][i % 4] = tiles[0].loads[0].x & 0xC0C0C0C0U;
     decode<0>(tiles, even);
     keep(sums);
     unsigned before = 0;
@@ -313,35 +298,28 @@ struct WgmmaMultiplier {
     int sums[S::kBlocks][kTokens / 2] = {};
     sum<kTokens>(sums);
 
-    if constexpr (S::kStores) {
 #pragma unroll
-      for (int i = 0; i < kScales; ++i) {
-        const int at = i * kGroupThreads + thread;
-        if (at < kTokens) terms[at] = token_terms<typename S::W>(scales[i]);
-        if (at < kTokens && !corrects(scales[i])) atomicExch(const_cast<int*>(wants_division), item);
+    for (int i = 0; i < kScales; ++i) {
+      const int at = i * kGroupThreads + thread;
+      if (at < kTokens) terms[at] = token_terms<typename S::W>(scales[i]);
+      if (at < kTokens && !corrects(scales[i])) atomicExch(const_cast<int*>(wants_division), item);
+    }
+    if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing; not before, where it would wait for loads
+    if (thread < S::kBlocks * kGroupRows) rows[thread] = row;
+    if (!residual && thread == 0) hopper::wait_stores_read<0>();
+    store.sync();
+    const bool divides = *wants_division == item;
+    if (fast && !divides) {
+      if (residual || matrix.squared_relu || matrix.y_dtype != DType::bf16)
+        store_fast<false, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
+      else
+        store_fast<true, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
+    } else {
+      if (residual) {
+        for (int part = 0; part < kEarly; ++part)
+          if (Parts<kTokens, kPart>::row(store, part) < matrix.n) staging.wait_residual(part);
       }
-      if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing; not before, where it would wait for loads
-      if (thread < S::kBlocks * kGroupRows) rows[thread] = row;
-      if (!residual && thread == 0) hopper::wait_stores_read<0>();
-      store.sync();
-      const bool divides = *wants_division == item;
-      if (fast && !divides) {
-        if (residual || matrix.squared_relu || matrix.y_dtype != DType::bf16)
-          store_fast<false, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
-        else
-          store_fast<true, S::kBlocks, kTokens, kPart, S::kBuffers>(store, sums, staging);
-      } else {
-        if (residual) {
-          for (int part = 0; part < kEarly; ++part)
-            if (Parts<kTokens, kPart>::row(store, part) < matrix.n) staging.wait_residual(part);
-        }
-        store_plain<typename S::W, S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
-      }
-    } else {  // a use of the sums, or there would be no products
-      int all = 0;
-#pragma unroll
-      for (int i = 0; i < S::kBlocks * kTokens / 2; ++i) all ^= sums[i / (kTokens / 2)][i % (kTokens / 2)];
-      if (all == 1) *wants_division = item;
+      store_plain<typename S::W, S::kBlocks, kTokens, kPart>(store, sums, staging, divides);
     }
   }
 
@@ -378,7 +356,6 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
       for (int b = 0; b < S::kBuffers; ++b) hopper::barrier_init(shared + S::kResidual + 8 * (i * S::kBuffers + b), 1);
       reinterpret_cast<int*>(memory + S::kDivides)[i] = -1;
     }
-    hopper::barrier_init(shared + S::kDone, kMultipliers);
     hopper::barrier_init_done();
   }
   __syncthreads();
@@ -390,13 +367,6 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
       hopper::prefetch_map(&job.weights[0]);
       WgmmaLoader<S>{.job = job, .shared = shared}.run(first, stride);
     }
-#ifdef TERN_WATCHDOG  // benches: a fault ends the kernel after some seconds instead of hanging the device
-    if (thread == kWarp) {
-      const long long start = clock64();
-      while (!hopper::phase_ended(shared + S::kDone, 0))
-        if (shared % 1024 != 0 || clock64() - start > 6'000'000'000LL) __trap();
-    }
-#endif
     __syncwarp();
   } else {
     hopper::take_registers<kMultiplierRegisters>();
@@ -410,9 +380,6 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) wgmma_kernel(const __grid_co
                                    .buffer_bytes = S::kPartBytes,
                                    .residual_barriers = shared + S::kResidual + 8 * S::kBuffers * group}}
         .run(first, stride);
-#ifdef TERN_WATCHDOG
-    if (thread == 0) hopper::arrive(shared + S::kDone);
-#endif
   }
 #endif
 }

@@ -67,15 +67,6 @@ __host__ __device__ constexpr int split_offset(int token, int row) {
   return token * kSplitRows + (row ^ (token / 2 % 4 * 8));
 }
 
-__device__ inline void wait_split(unsigned barrier, unsigned parity) {
-#ifdef TERN_WATCHDOG  // benches: a fault ends the kernel after some seconds instead of hanging the device
-  for (int polls = 0; !hopper::phase_ended(barrier, parity); ++polls)
-    if (polls > 1 << 22) __trap();
-#else
-  hopper::wait(barrier, parity);
-#endif
-}
-
 // --- loading ---
 
 // By one thread: `count` steps from `first` on.
@@ -96,7 +87,7 @@ __device__ void load_steps(const SplitJob& job, const WgmmaTile& tile, unsigned 
   ring = {};
   for (int step = 0; step < count; ++step, ring.advance()) {
     if (step >= early) {
-      wait_split(shared + S::kEmpty + 8 * ring.stage, ring.parity ^ 1U);
+      hopper::wait(shared + S::kEmpty + 8 * ring.stage, ring.parity ^ 1U);
       load_weights(step);
     }
     hopper::load_box(shared + S::kX + ring.stage * S::kXBytes, &job.x,
@@ -118,7 +109,7 @@ struct SplitMultiplier {
   using Operands = unsigned[2][4];
 
   [[nodiscard]] __device__ LaneTile<Trits> read() const {
-    wait_split(shared + S::kFull + 8 * ring.stage, ring.parity);
+    hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity);
     return LaneTile<Trits>::at(reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes) +
                                thread);
   }

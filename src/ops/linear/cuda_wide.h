@@ -17,9 +17,7 @@ int with_wide(const Params& p, F f) {
 // The float modes of a generation: int8 tokens with group scales.
 template <int kSm>
 int launch_wide_modes(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
-  FloatTuning tuning;
-  if (launch.tuning != nullptr) tuning.early_start = launch.tuning->dependent_launch.value_or(true);
-  return with_wide(p, [&]<class W>() { return float_launch<W, kSm>(p, workspace, launch, tuning); });
+  return with_wide(p, [&]<class W>() { return float_launch<W, kSm>(p, workspace, launch); });
 }
 template <int kSm>
 constexpr FloatModes wide_modes() {

@@ -20,7 +20,7 @@ WgmmaTuning many_tokens(const cuda::Launch& launch) {
   WgmmaTuning tuning;
   tuning.shape = kWideShape;
   tuning.group = kWgmmaShapes[kWideShape].group;
-  if (launch.tuning != nullptr) tuning.dependent = launch.tuning->dependent_launch.value_or(true);
+  tuning.dependent = starts_early(launch);
   return tuning;
 }
 
