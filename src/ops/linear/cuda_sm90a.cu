@@ -26,12 +26,7 @@ bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tu
   const Params p = exact_part(problem);
   if (p.count == 0) return false;
   if (stream_told(p, launch, tuning)) return true;
-  const WgmmaTuning many = many_tokens(p, launch);
-  tuning = {
-      .threads = many.split > 0 ? kSplitThreads : kWgmmaThreads,
-      .grid = many.split > 0 ? GridStrategy::fixed : GridStrategy::occupancy,  // blocks stay, each for several tiles
-      .split = std::max(many.split, 1),
-      .dependent_launch = many.dependent};
+  tuning = wgmma_told(many_tokens(p, launch));
   return true;
 }
 

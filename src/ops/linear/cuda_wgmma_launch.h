@@ -186,8 +186,9 @@ int wgmma_launch_as(WgmmaJob job, const WgmmaTuning& tuning, const cuda::Launch&
 
 // --- launches of the kernel whose blocks share tiles ---
 
-inline bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std::int64_t x_stride,
-                      const float* x_scales, const WgmmaTuning& tuning, const cuda::Launch& launch) {
+template <class W>
+bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std::int64_t x_stride, const float* x_scales,
+               const WgmmaTuning& tuning, const cuda::Launch& launch) {
   job.job = job_of(p);
   job.x_scales = x_scales;
   job.report = cuda::report_of(launch);
@@ -199,7 +200,7 @@ inline bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std:
     const MatrixJob& matrix = job.job.matrices[i];
     job.first_block[i] = blocks;
     blocks += static_cast<int>(ceil_div(matrix.n, kSplitRows));
-    if (!encode_weights<Trits>(job.weights[i], job.job, matrix, kSplitRows)) return false;
+    if (!encode_weights<W>(job.weights[i], job.job, matrix, kSplitRows)) return false;
     const int bytes = matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16 ? 8 : 16;  // of four
     const auto aligned = [bytes](const void* data, std::int64_t stride) {
       return reinterpret_cast<std::uintptr_t>(data) % bytes == 0 && stride % 4 == 0;
@@ -260,12 +261,10 @@ int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launch& laun
   const std::int64_t x_stride = as_it_is ? p.x_stride : places.stride;
   const float* const x_scales = p.x_dtype == DType::i8 ? p.x_scales : own_scales;
   if (!as_it_is) x = own;
-  if constexpr (W::kLoads == 1) {
-    if (tuning.split > 0) {
-      SplitJob job = {};
-      if (!split_job(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
-      return with_split_shape(tuning.shape, [&]<class S>() { return split_launch_as<S>(job, tuning, launch); });
-    }
+  if (tuning.split > 0) {
+    SplitJob job = {};
+    if (!split_job<W>(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;
+    return with_split_shape<W>(tuning.shape, [&]<class S>() { return split_launch_as<S>(job, tuning, launch); });
   }
   WgmmaJob job = {};
   if (!wgmma_job<W>(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;

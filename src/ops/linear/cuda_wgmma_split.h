@@ -1,5 +1,5 @@
-// The prefill kernel of linear on sm_90a for problems of few tiles: the blocks of a cluster share a tile of 128 rows by
-// kWidth tokens. For .cu files only.
+// The prefill kernel of linear on sm_90a for few tokens or few tiles: the blocks of a cluster share a tile of 128 rows
+// by kWidth tokens. For .cu files only.
 //
 //     block 0   its steps of 128 columns    sums of all tokens, in shared memory  \ /  adds and finishes some tokens
 //     block 1   the next ones               the same, of its steps                 X   the next ones
@@ -20,13 +20,14 @@ constexpr int kSplitRows = kMultipliers * kGroupRows;
 constexpr int kSplitWarps = kMultipliers * kGroupThreads / kWarp;  // that multiply
 constexpr int kMostSplit = 8;
 
-template <int kWidth_>
+template <int kWidth_, class W_ = Trits>
 struct SplitShape {
+  using W = W_;
   static constexpr int kWidth = kWidth_;
   static constexpr int kResident = kWidth <= 96 ? 2 : 1;  // blocks of a multiprocessor, by their registers
   static constexpr int kLimit = 228 * 1024 / kResident - 1024;
   static constexpr int kXBytes = kWidth * static_cast<int>(TileMma::kColumns);
-  static constexpr int kWeightBytes = kSplitRows / 16 * Trits::kTileBytes;
+  static constexpr int kWeightBytes = kSplitRows / 16 * W::kTileBytes;
   static constexpr int kSumsBytes = kSplitRows * kWidth * 4;
   static constexpr int kTermsBytes = kWidth * static_cast<int>(sizeof(TokenTerms));
   static constexpr int kRowTermsBytes = kSplitRows * static_cast<int>(sizeof(RowTerms));
@@ -77,8 +78,8 @@ __device__ void load_steps(const SplitJob& job, const WgmmaTile& tile, unsigned 
   const auto full = [&] { return shared + S::kFull + 8 * ring.stage; };
   const auto load_weights = [&](int step) {
     hopper::arrive_and_expect(full(), S::kXBytes + S::kWeightBytes);
-    hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, weights, (first + step) * kMapColumns<Trits>,
-                     tile.row / 16, full());
+    hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, weights,
+                     (first + step) * kMapColumns<typename S::W>, tile.row / 16, full());
   };
   // The first weights come while the kernel before may still run.
   const int early = count < S::kStages ? count : S::kStages;
@@ -105,13 +106,14 @@ struct SplitMultiplier {
   hopper::Ring<S::kStages> ring = {};
   unsigned used = 0;  // the stage that is released next
 
+  using Tile = LaneTile<typename S::W>;
   using Sums = int[S::kWidth / 2];
   using Operands = unsigned[2][4];
 
-  [[nodiscard]] __device__ LaneTile<Trits> read() const {
+  [[nodiscard]] __device__ Tile read() const {
     hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity);
-    return LaneTile<Trits>::at(reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes) +
-                               thread);
+    return Tile::at(reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes) + thread +
+                    thread / kWarp * (Tile::kStride - kWarp));
   }
   // The compiler moves nothing of these registers across: see WgmmaMultiplier.
   static __device__ void keep(Sums& sums) {
@@ -134,7 +136,7 @@ struct SplitMultiplier {
 
   // Adds to the sums, which begin as 0. The next words come while products run.
   __device__ void sum(Sums& sums, int count) {
-    LaneTile<Trits> tile = read(), next = tile;
+    Tile tile = read(), next = tile;
     Operands even, odd;  // the halves of a step
     keep(sums);
     for (int step = 0;; ++step) {
@@ -249,14 +251,14 @@ __device__ void finish_tokens(const SplitJob& job, const WgmmaTile& tile, const 
     float t[4];
     if (matrix.y_dtype == DType::i32) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) t[i] = __int_as_float(Trits::dot_of(sums[i]));
+      for (int i = 0; i < 4; ++i) t[i] = __int_as_float(S::W::dot_of(sums[i]));
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) t[i] = quotient_of(sums[i], terms.s, terms.reciprocal);
       if (terms.reciprocal == 0) {  // Quotient divides too
         const float scale = job.x_scales[first + at];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) t[i] = __fdiv_rn(__int2float_rn(Trits::dot_of(sums[i])), scale);
+        for (int i = 0; i < 4; ++i) t[i] = __fdiv_rn(__int2float_rn(S::W::dot_of(sums[i])), scale);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) t[i] = activated(matrix, rows[i], t[i]);
@@ -312,7 +314,8 @@ __global__ void __launch_bounds__(kSplitThreads, S::kResident)
     const float scale = job.x_scales != nullptr && token < job.job.m ? job.x_scales[token] : 1.0F;
     if (tile.row == 0) check_scale(job.report, scale, token);
     // A reciprocal of 0 asks for divisions.
-    reinterpret_cast<TokenTerms*>(memory + S::kTerms)[at] = corrects(scale) ? token_terms<Trits>(scale) : TokenTerms{};
+    reinterpret_cast<TokenTerms*>(memory + S::kTerms)[at] =
+        corrects(scale) ? token_terms<typename S::W>(scale) : TokenTerms{};
   }
 
   int sums[S::kWidth / 2] = {};

@@ -73,16 +73,19 @@ constexpr SplitShapeInfo kSplitShapes[] = {
     // clang-format on
 };
 constexpr int kSplitShapeCount = sizeof(kSplitShapes) / sizeof(kSplitShapes[0]);
+constexpr int kWidestSplit = kSplitShapes[kSplitShapeCount - 1].width;
 
-template <class F>
+template <class W, class F>
 int with_split_shape(int shape, F f) {
   switch (shape) {
-    case 0: return f.template operator()<SplitShape<16>>();
-    case 1: return f.template operator()<SplitShape<32>>();
-    case 2: return f.template operator()<SplitShape<48>>();
-    case 3: return f.template operator()<SplitShape<64>>();
-    case 4: return f.template operator()<SplitShape<96>>();
-    default: return f.template operator()<SplitShape<128>>();
+    case 0: return f.template operator()<SplitShape<16, W>>();
+    case 1: return f.template operator()<SplitShape<32, W>>();
+    case 2: return f.template operator()<SplitShape<48, W>>();
+    case 3: return f.template operator()<SplitShape<64, W>>();
+    case 4:
+      if constexpr (W::kLoads == 1) return f.template operator()<SplitShape<96, W>>();  // wider ones have no use for it
+      [[fallthrough]];
+    default: return f.template operator()<SplitShape<128, W>>();
   }
 }
 
@@ -190,6 +193,15 @@ inline WgmmaTuning wgmma_tuning(const Params& p, int multiprocessors) {
   std::int64_t n[Linear::kMaxMatrices];
   for (std::size_t i = 0; i < p.count; ++i) n[i] = p.matrices[i].spec.n;
   return wgmma_tuning(n, p.count, p.m, p.k, multiprocessors);
+}
+
+// As a plan tells it.
+inline Tuning wgmma_told(const WgmmaTuning& tuning) {
+  const bool split = tuning.split > 0;
+  return {.threads = split ? kSplitThreads : kWgmmaThreads,
+          .grid = split ? GridStrategy::fixed : GridStrategy::occupancy,  // blocks stay, each for several tiles
+          .split = std::max(tuning.split, 1),
+          .dependent_launch = tuning.dependent};
 }
 
 }  // namespace
