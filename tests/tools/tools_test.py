@@ -140,6 +140,22 @@ class KernelList(Tree):
         self.refuses("KERNEL(quant, i2, x86_avx2, T)\n", "quant.i2 has no reference")
 
 
+class Docs(Tree):
+    TEST = "// Test.\nTEST(Quant, Rounds) {}\n"
+
+    def test_names_of_what_is_there(self):
+        page = "`Quant.Rounds`, `Quant.*` and `src/lab/selftest.h`\n"
+        self.passes("check_docs", {"docs/page.md": page, "src/ops/quant/test.cpp": self.TEST})
+
+    def test_names_of_what_is_not(self):
+        for page, says in {
+            "`Quant.Rounds`\n": "docs/page.md:1: there is no test Quant.Rounds",
+            "\n`Quant.*`\n": "docs/page.md:2: there is no test Quant.*",
+            "`src/lab/bench.h`\n": "there is no src/lab/bench.h",
+        }.items():
+            self.fails("check_docs", {"docs/page.md": page}, says)
+
+
 class Symbols(unittest.TestCase):
     def check(self, source, *flags, library=False):
         """(exit status, output) of check_symbols on a compiled text."""
