@@ -218,8 +218,8 @@ TEST_F(Prefill, EveryTail) {
       }
 }
 
-// Weights of 8 and 4 bits have one shape of tiles, for problems that fill half of a GPU with them; the others go
-// through mma.sync, 16, 32 or 64 tokens at a time.
+// Weights of 8 and 4 bits: up to 64 tokens 1, 2, 4 or 8 blocks share a tile, as k and n have it; with more, whole tiles
+// or, of few, shared ones.
 TEST_F(Prefill, WiderWeights) {
   Random random(45);
   const auto epilogues = all_epilogues();
@@ -227,8 +227,14 @@ TEST_F(Prefill, WiderWeights) {
   for (const Format format : {Format::s8, Format::s4}) {
     use_kernels_of(format);
     for (const std::int64_t m : {9, 16, 17, 32, 33, 64, 65, 127, 128, 129, 192, 257})
-      for (const auto& [n, k] :
-           {std::pair<std::int64_t, std::int64_t>{4200, 16}, {4201, 129}, {8320, 256}, {65, 777}}) {
+      for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{4200, 16},
+                                 {4201, 129},
+                                 {8320, 256},
+                                 {65, 777},
+                                 {130, 1100},
+                                 {300, 2100},
+                                 {65, 4100},
+                                 {8320, 4610}}) {
         Linear::Problem p{.m_max = m, .k = k, .x_dtype = turn % 4 == 0 ? DType::bf16 : DType::i8, .format = format};
         p.matrices = {epilogues[turn++ % epilogues.size()]};
         p.matrices[0].n = n;
