@@ -78,7 +78,7 @@ struct Tile16 {
   }
   // Whether activations laid out for one shape serve the other.
   [[nodiscard]] bool same_columns(const Tile16& other) const {
-    return format == other.format && k == other.k && tile_lines == other.tile_lines && segments == other.segments;
+    return format == other.format && k == other.k && segment_elems == other.segment_elems;
   }
 
   static constexpr std::int64_t columns_of(Format format) {

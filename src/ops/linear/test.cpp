@@ -314,6 +314,20 @@ TEST_P(LinearOf, FloatTheSameBitsForEveryThreadCountAndEveryM) {
   }
 }
 
+// Two groups and as many lines either way, but not the same columns in a group: nothing staged serves both matrices.
+TEST_P(LinearOf, GroupsOfTwoSizesWithOneInput) {
+  Random random(14);
+  for (const LinearMath math : maths())
+    for (const std::int64_t m : {1, 5}) {
+      Problem p{.m_max = m, .k = 480, .x_dtype = math == LinearMath::w2a8 ? DType::i8 : DType::f32, .math = math};
+      p.matrices = {{.n = 33, .granularity = Granularity::group(240)},
+                    {.n = 18, .granularity = Granularity::group(320)}};
+      const LinearCase c = make_case(p, random);
+      for (const NamedKernel& kernel : all_kernels())
+        expect_within_bound(c, truth_of(c), kernel, run_linear(kernel.entry, c));
+    }
+}
+
 // --- what is refused
 
 TEST_P(LinearOf, RefusesNonFiniteActivations) {
