@@ -126,7 +126,8 @@ for part in "${parts[@]}"; do
     gemm)
       for shape in 2560x2560 13824x2560 2560x6912; do
         for m in 8 128 512; do
-          for isa in i2.x86_amx_int8 b3.x86_amx_int8 i2.x86_avx512vnni i2.x86_avx2; do
+          for isa in i2.x86_amx_int8 b3.x86_amx_int8 i2.x86_avx512vnni i2.x86_avx2 \
+            s8.x86_amx_int8 s8.x86_avx512vnni s4.x86_amx_int8 s4.x86_avx512vnni; do
             bench gemm linear --shape $shape --m $m --warm --format ${isa%%.*} --threads "1,$cores" --kernel linear.$isa
           done
         done

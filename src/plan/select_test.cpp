@@ -19,7 +19,7 @@ const Machine kNothing{.device = {}, .capabilities = {}};
 const Machine kLaptop{.device = {}, .capabilities = Caps::of(C::x86_sse41, C::x86_avx2)};
 const Machine kXeon{.device = {},
                     .capabilities = Caps::of(C::x86_sse41, C::x86_avx2, C::x86_avx_vnni, C::x86_avx512,
-                                             C::x86_avx512vnni, C::x86_amx_int8)};
+                                             C::x86_avx512vnni, C::x86_avx512vbmi, C::x86_amx_int8)};
 const Machine kArmServer{.device = {}, .capabilities = Caps::of(C::arm_neon, C::arm_dotprod, C::arm_i8mm)};
 const Machine kTuring{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_capabilities(7, 5)};
 const Machine kHopper{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_capabilities(9, 0)};
@@ -94,6 +94,20 @@ TEST(Select, XeonWithAmx) {
   ProblemFacts mse = quantize_i2();
   mse.scheme = Scheme::mse;
   EXPECT_EQ(choose(kXeon, {}, {}, mse).explanation.chosen, "ternary_quantize.i2.x86_avx512");
+}
+
+TEST(Select, PromptsGoToAmxAndTokensToAvx512) {
+  for (const Format format : {Format::i2, Format::b3, Format::s8, Format::s4}) {
+    ProblemFacts problem = linear_i2();
+    problem.format = format;
+    const std::string linear = "linear." + std::string(name(format)) + '.';
+    problem.m = 4;
+    EXPECT_EQ(choose(kXeon, {}, {}, problem).explanation.chosen, linear + "x86_amx_int8");
+    problem.m = 3;
+    const auto s = choose(kXeon, {}, {}, problem);
+    EXPECT_EQ(s.explanation.chosen, linear + (format == Format::b3 ? "x86_avx512vbmi" : "x86_avx512vnni"));
+    EXPECT_EQ(reasons(s).at(linear + "x86_amx_int8"), "m is 3, below its 4");
+  }
 }
 #endif
 

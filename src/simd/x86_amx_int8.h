@@ -31,7 +31,7 @@ struct X86AmxInt8 : X86Avx512Vbmi {
   static void store_tile(void* p, std::int64_t stride_bytes) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(stride_bytes), "i"(kTile) : "memory");
   }
-  // sums[t][r] += x[t][4i + j] * codes[i][4r + j] over i and j; x is int8, codes are uint8.
+  // sums[t][r] += x[t][4i + j] * codes[i][4r + j] over i and j; x is int8, codes are uint8, sums wrap around.
   template <int kSums, int kX, int kCodes>
   static void dot_tiles() {
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kX), "i"(kCodes));

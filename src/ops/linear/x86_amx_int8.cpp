@@ -120,6 +120,9 @@ constexpr SimdTable table() {
   SimdTable t = Loops<Words>::table();
   t.i2 = Tmm<I2Planes<Words>>::loops(t.i2);
   t.b3 = Tmm<B3Planes<Words>>::loops(t.b3);
+  // Bytes that are codes already are copied all the same: the tiles of a last step may reach behind the weights.
+  t.s8 = Tmm<S8Planes<Words>>::loops(t.s8);
+  t.s4 = Tmm<S4Planes<Words>>::loops(t.s4);
   return t;
 }
 
