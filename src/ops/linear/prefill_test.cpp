@@ -253,13 +253,20 @@ TEST_F(Prefill, WiderWeights) {
   }
 }
 
-// So many tokens that a few rows are tiles enough: small problems, for tools that look at every access.
-TEST_F(Prefill, ManyTokensOfWiderWeights) {
+// So many tokens that a few rows are tiles enough, or so few that blocks share one: small problems, for tools that look
+// at every access.
+TEST_F(Prefill, SmallProblemsOfWiderWeights) {
   Random random(46);
   for (const Format format : {Format::s8, Format::s4}) {
     use_kernels_of(format);
-    for (const std::int64_t k : {16, 129, 650}) {
-      Linear::Problem p{.m_max = 8449, .k = k, .format = format};
+    for (const auto& [m, k] : {std::pair<std::int64_t, std::int64_t>{8449, 16},
+                               {8449, 129},
+                               {8449, 650},
+                               {20, 16},
+                               {33, 1100},
+                               {64, 4100},
+                               {100, 2100}}) {
+      Linear::Problem p{.m_max = m, .k = k, .format = format};
       p.matrices = {{.n = 16, .granularity = Granularity::row(), .y_dtype = DType::bf16, .bias = true},
                     {.n = 9, .granularity = Granularity::row(), .y_dtype = DType::i32}};
       expect_the_cpus_bits(make_case(p, random));
