@@ -26,6 +26,26 @@ constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kSingleName = "model.safetensors";
 
+// Files that are taken for checkpoints, by their first bytes, and what reads them.
+struct Stranger {
+  std::string_view begin;
+  std::string_view what;
+};
+constexpr Stranger kStrangers[] = {
+    {"PK\3\4",
+     "it is a zip archive, no checkpoint; load_quantized() and `tern dequantize` read an .npz that tern wrote, and "
+     "what "
+     "PyTorch wrote must be saved as .safetensors first"},
+    {"\x93NUMPY", "it is a .npy file, one tensor and no checkpoint; NpyFile::open() and `tern quantize` read it"},
+    {"version https://git-lfs", "it is a pointer of Git LFS, not the weights; `git lfs pull` fetches them"},
+};
+
+Result<ParsedContainer> parse_safetensors(std::span<const std::uint8_t> file) {
+  for (const Stranger& stranger : kStrangers)
+    if (text_of(file).starts_with(stranger.begin)) return error(Code::invalid_argument, kOpen, "{}", stranger.what);
+  return safetensors::parse(file);
+}
+
 struct Place {
   std::size_t file = 0;
   std::size_t offset = 0;
@@ -125,7 +145,7 @@ struct Checkpoint::Impl {
   Status open_single(const std::string& file_path, std::shared_ptr<const MappedFile> map, const OpenOptions& options) {
     const bool is_gguf = gguf::has_magic(map->bytes());
     container = is_gguf ? Container::gguf : Container::safetensors;
-    auto parsed = is_gguf ? gguf::parse(map->bytes(), options) : safetensors::parse(map->bytes());
+    auto parsed = is_gguf ? gguf::parse(map->bytes(), options) : parse_safetensors(map->bytes());
     if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, file_path);
     if (is_gguf && gguf::split_of(parsed->metadata).count > 1)
       return open_parts(file_path, std::move(map), *std::move(parsed), options);
@@ -188,7 +208,7 @@ struct Checkpoint::Impl {
     for (const std::string_view shard : names) {
       const std::string shard_path = (folder / shard).string();
       TERN_ASSIGN(map, MappedFile::open(shard_path, kOpen));
-      auto parsed = safetensors::parse(map->bytes());
+      auto parsed = parse_safetensors(map->bytes());
       if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, shard_path);
       add(shard_path, std::move(map), *std::move(parsed));
     }

@@ -210,7 +210,13 @@ TEST(Checkpoint, WhatIsNoneIsRefused) {
   write_text(folder / "empty", "");
   expect_error(Checkpoint::open(folder / "empty"), Code::corrupt_file, "empty': the file is empty");
   write_text(folder / "zip", "PK\x03\x04 and so on, a little longer");
-  expect_error(Checkpoint::open(folder / "zip"), Code::corrupt_file, "zip': the header says it is");
+  expect_error(Checkpoint::open(folder / "zip"), Code::invalid_argument, "zip': it is a zip archive, no checkpoint");
+  write_text(folder / "npy", "\x93NUMPY and so on, a little longer");
+  expect_error(Checkpoint::open(folder / "npy"), Code::invalid_argument, "npy': it is a .npy file, one tensor");
+  write_text(folder / "model.safetensors", "version https://git-lfs.github.com/spec/v1\n");
+  expect_error(Checkpoint::open(folder.path()), Code::invalid_argument, "model.safetensors': it is a pointer of Git");
+  write_text(folder / "prose", "Call me Ishmael. Some years ago");
+  expect_error(Checkpoint::open(folder / "prose"), Code::corrupt_file, "Is it a .safetensors file?");
   write_text(folder / "x.json", "[]");
   expect_error(Checkpoint::open(folder / "x.json"), Code::corrupt_file, "x.json': it is a list");
   write_text(folder / "text", "{\"weight_map\":{\"a\":1}}");

@@ -36,7 +36,8 @@ class Cursor {
 
   Result<std::span<const std::uint8_t>> bytes(std::uint64_t count, const std::string& about) {
     if (count > left())
-      return error(Code::corrupt_file, kWhere, "{} has {} bytes by its length, the file has {} left", about, count,
+      return error(Code::corrupt_file, kWhere,
+                   "{} has {} bytes by its length, the file has {} left: it is truncated or damaged", about, count,
                    left());
     const auto taken = file_.subspan(at_, static_cast<std::size_t>(count));
     at_ += taken.size();
@@ -59,7 +60,7 @@ class Cursor {
 
  private:
   [[nodiscard]] Error truncated(const std::string& about) const {
-    return error(Code::corrupt_file, kWhere, "it ends after {} bytes, inside {}", file_.size(), about);
+    return error(Code::corrupt_file, kWhere, "it ends after {} bytes, inside {}: it is truncated", file_.size(), about);
   }
   std::span<const std::uint8_t> file_;
   std::size_t at_ = 0;
@@ -184,6 +185,22 @@ Result<std::vector<Claim>> read_claims(Cursor& cursor, std::uint64_t count) {
   return claims;
 }
 
+// All of the file is there, as far as can be told: an id that means several types counts as the smallest of them.
+Status check_length(const std::vector<Claim>& claims, std::size_t data_offset, std::size_t file_bytes) {
+  std::uint64_t needed = data_offset;
+  for (const Claim& claim : claims) {
+    std::uint64_t least = UINT64_MAX;
+    for (const StoredType type : gguf_readings(static_cast<std::uint32_t>(claim.tensor.gguf_id)))
+      if (const auto bytes = stored_bytes(type, claim.tensor.shape); bytes.ok() && *bytes > 0)
+        least = std::min<std::uint64_t>(least, *bytes - trailer_bytes(type));
+    if (least != UINT64_MAX && claim.offset < static_cast<std::uint64_t>(INT64_MAX))  // so the sum fits
+      needed = std::max(needed, data_offset + claim.offset + least);
+  }
+  if (needed <= file_bytes) return {};
+  return error(Code::corrupt_file, kWhere, "its tensors need {} bytes at least, the file has {}: it is truncated",
+               needed, file_bytes);
+}
+
 // Sorts the claims by offset and tells each how many bytes it may have. Tensors without elements take none.
 Status place(std::vector<Claim>& claims, std::size_t data_bytes, std::size_t alignment) {
   std::ranges::stable_sort(claims, {}, &Claim::offset);
@@ -227,10 +244,12 @@ Result<Counts> read_counts(Cursor& cursor, std::span<const std::uint8_t> file) {
   TERN_ASSIGN(tensors, cursor.number<std::uint64_t>("the number of tensors"));
   TERN_ASSIGN(keys, cursor.number<std::uint64_t>("the number of keys"));
   if (tensors > std::min(kMaxTensors, cursor.left() / kMinTensorBytes))
-    return error(Code::corrupt_file, kWhere, "it says it has {} tensors; the {} bytes that follow cannot hold them",
+    return error(Code::corrupt_file, kWhere,
+                 "it says it has {} tensors; the {} bytes that follow cannot hold them: it is truncated or damaged",
                  tensors, cursor.left());
   if (keys > std::min(kMaxKeys, cursor.left() / kMinKeyBytes))
-    return error(Code::corrupt_file, kWhere, "it says it has {} keys; the {} bytes that follow cannot hold them", keys,
+    return error(Code::corrupt_file, kWhere,
+                 "it says it has {} keys; the {} bytes that follow cannot hold them: it is truncated or damaged", keys,
                  cursor.left());
   return Counts{tensors, keys};
 }
@@ -260,6 +279,7 @@ Result<ParsedContainer> parse(std::span<const std::uint8_t> file, const OpenOpti
   // A file without tensors may end with its directory.
   const std::size_t data_offset = std::min(round_up(cursor.at(), alignment), std::max(file.size(), cursor.at()));
   const std::size_t data_bytes = file.size() - data_offset;
+  TERN_RETURN_IF_ERROR(check_length(claims, data_offset, file.size()));
   TERN_RETURN_IF_ERROR(place(claims, data_bytes, alignment));
   TERN_RETURN_IF_ERROR(settle_types(claims, alignment, of_model != nullptr ? *of_model : metadata, options));
   ParsedContainer parsed{.metadata = std::move(metadata)};

@@ -32,9 +32,9 @@ TEST(GgufTypes, TheRoomTellsThemApart) {
   expect_type(parse_with(one(42, 32, 512, tl2)), StoredType::tl2, tl2);
   expect_type(parse_with(one(42, 32, 512, 32 * 8 * 18)), StoredType::q2_0, 32 * 8 * 18);
   expect_type(parse_with(one(42, 32, 512, 32 * 4 * 34)), StoredType::q2_0_g128, 32 * 4 * 34);
-  expect_error(parse_with(one(42, 32, 512, 64)), Code::corrupt_file,
+  expect_error(parse_with(one(42, 32, 512, 9999)), Code::corrupt_file,
                "type id 42, which is Q2_0 (4608 bytes) or Q2_0_G128 (4352 bytes) or TL2");
-  expect_error(parse_with(one(42, 32, 100, 64)), Code::corrupt_file, "not a multiple of 64");
+  expect_error(parse_with(one(42, 32, 100, 9999)), Code::corrupt_file, "not a multiple of 64");
 }
 
 TEST(GgufTypes, AmbiguityIsAnErrorThatNamesBoth) {
@@ -96,7 +96,8 @@ TEST(GgufTypes, ScalesMayFollowAsTensors) {
   expect_type(parse_with(file({}, {tensor("w", {128, 64}, 38, 0), tensor("x", {8}, 0, 2080)}, 2112)), StoredType::tl1,
               2080);
   expect_type(parse_with(one(36, 64, 128, 2080)), StoredType::i2_s, 2080);
-  expect_error(parse_with(one(36, 64, 128, 2047)), Code::corrupt_file, "I2_S has 2080 bytes, but only 2047");
+  expect_error(parse_with(one(36, 64, 128, 2047)), Code::corrupt_file,
+               "need 2144 bytes at least, the file has 2143: it is truncated");
 }
 
 }  // namespace

@@ -64,11 +64,12 @@ Result<Extent> find_text(std::span<const std::uint8_t> file) {
   if (file.empty()) return error(Code::corrupt_file, "npy", "the file is empty; a .npy file begins with \\x93NUMPY");
   const std::string_view start = text_of(file.first(std::min(file.size(), kMagic.size())));
   if (start != kMagic.substr(0, start.size()))
-    return error(Code::corrupt_file, "npy",
-                 "it begins with '{}', not with \\x93NUMPY; is it a .npy file? Raw elements need a dtype and shape",
-                 printable(start));
+    return error(
+        Code::corrupt_file, "npy",
+        "it begins with '{}', not with \\x93NUMPY; is it a .npy file? Numbers without a header need dtype and shape",
+        printable(start));
   if (file.size() < kLengthOffset + 2)
-    return error(Code::corrupt_file, "npy", "it ends after {} bytes, inside the magic", file.size());
+    return error(Code::corrupt_file, "npy", "it ends after {} bytes, inside the magic: it is truncated", file.size());
   const unsigned major = file[6];
   const unsigned minor = file[7];
   if (major < 1 || major > 3 || minor != 0)
@@ -78,14 +79,16 @@ Result<Extent> find_text(std::span<const std::uint8_t> file) {
     text = {kLengthOffset + 2, read_le<std::uint16_t>(file, kLengthOffset)};
   } else {
     if (file.size() < kLengthOffset + 4)
-      return error(Code::corrupt_file, "npy", "it ends after {} bytes, inside the header length", file.size());
+      return error(Code::corrupt_file, "npy", "it ends after {} bytes, inside the header length: it is truncated",
+                   file.size());
     text = {kLengthOffset + 4, read_le<std::uint32_t>(file, kLengthOffset)};
   }
   if (text.bytes > kMaxHeaderBytes)
     return error(Code::corrupt_file, "npy", "the header says it is {} bytes long; more than {} is refused", text.bytes,
                  kMaxHeaderBytes);
   if (text.bytes > file.size() - text.begin)
-    return error(Code::corrupt_file, "npy", "the header says it is {} bytes long, the file has {} left", text.bytes,
+    return error(Code::corrupt_file, "npy",
+                 "the header says it is {} bytes long, the file has {} left: it is truncated", text.bytes,
                  file.size() - text.begin);
   return text;
 }

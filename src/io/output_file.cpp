@@ -114,9 +114,11 @@ Result<OutputFile> OutputFile::create(const std::string& path, std::string_view 
       ::flock(fd, LOCK_EX | LOCK_NB);  // for remove_stale_outputs(); where it cannot be had, nothing is removed
       return OutputFile(fd, path, std::move(temporary), where);
     }
-    if (errno == ENOENT)
+    const int number = errno;
+    std::error_code ignored;
+    if (number == ENOENT && !std::filesystem::exists(folder, ignored))  // /proc is there and says the same
       return error(Code::io_error, where, "cannot write '{}': there is no folder '{}'", path, folder);
-    if (errno != EEXIST && errno != EINTR) return os_error(errno, where, "write", path);
+    if (number != EEXIST && number != EINTR) return os_error(number, where, "write", path);
   }
   return error(Code::io_error, where, "cannot write '{}': temporary names beside it are all taken", path);
 }

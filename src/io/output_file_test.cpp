@@ -112,6 +112,8 @@ TEST(OutputFile, PathsThatCannotBeWrittenAreNamed) {
   fs::create_symlink("/dev/null", folder / "null");
   write_text(folder / "file", "x");
   expect_error(write_whole(folder / "missing/x.bin", "x"), Code::io_error, "missing/x.bin': there is no folder '");
+  if (std::filesystem::exists("/proc/self"))  // a folder that takes no files
+    expect_error(write_whole("/proc/tern.bin", "x"), Code::io_error, "'/proc/tern.bin': No such file");
   expect_error(write_whole(folder / "file/x.bin", "x"), Code::io_error, "file/x.bin': Not a directory");
   expect_error(write_whole(folder / "sub", "x"), Code::io_error, "it is a directory; name a file in it");
   expect_error(write_whole(folder / "sub/", "x"), Code::io_error, "it does not name a file");

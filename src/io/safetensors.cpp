@@ -155,13 +155,15 @@ class HeaderEvents final : public JsonEvents {
 Result<std::string_view> find_text(std::span<const std::uint8_t> file) {
   if (file.empty()) return error(Code::corrupt_file, kWhere, "the file is empty");
   if (file.size() < kLengthBytes + 2)
-    return error(Code::corrupt_file, kWhere, "it ends after {} bytes, inside the header", file.size());
+    return error(Code::corrupt_file, kWhere, "it ends after {} bytes, inside the header: it is truncated", file.size());
   const auto length = read_le<std::uint64_t>(file, 0);
   if (length > kMaxHeaderBytes)
-    return error(Code::corrupt_file, kWhere, "the header says it is {} bytes long; the format allows {}", length,
+    return error(Code::corrupt_file, kWhere,
+                 "the header says it is {} bytes long; the format allows {}. Is it a .safetensors file?", length,
                  kMaxHeaderBytes);
   if (length > file.size() - kLengthBytes)
-    return error(Code::corrupt_file, kWhere, "the header says it is {} bytes long, the file has {} left", length,
+    return error(Code::corrupt_file, kWhere,
+                 "the header says it is {} bytes long, the file has {} left: it is truncated", length,
                  file.size() - kLengthBytes);
   const std::string_view text = text_of(file.subspan(kLengthBytes, length));
   if (!text.starts_with('{'))
@@ -170,16 +172,24 @@ Result<std::string_view> find_text(std::span<const std::uint8_t> file) {
   return text;
 }
 
+// All of the file is there.
+Status check_length(const std::vector<Entry>& entries, std::size_t data_offset, std::size_t file_bytes) {
+  std::uint64_t end = 0;
+  for (const Entry& entry : entries) end = std::max(end, entry.end);  // below 2^63
+  if (end <= file_bytes - data_offset) return {};
+  return error(Code::corrupt_file, kWhere, "header and tensors need {} bytes, the file has {}: it is truncated",
+               data_offset + end, file_bytes);
+}
+
 // Every tensor begins where the one before it ends, and has the bytes of its type and shape.
 Status check_ranges(std::vector<Entry>& entries, std::size_t data_bytes) {
   std::uint64_t expected = 0;
   std::string_view before;
   for (Entry& entry : entries) {
     const std::string shown = printable(entry.tensor.name);
-    if (entry.begin > entry.end || entry.end > data_bytes)
-      return error(Code::corrupt_file, kWhere,
-                   "data_offsets of tensor '{}' are {} to {}, but {} bytes follow the header", shown, entry.begin,
-                   entry.end, data_bytes);
+    if (entry.begin > entry.end)
+      return error(Code::corrupt_file, kWhere, "data_offsets of tensor '{}' are {} to {}: it ends before it begins",
+                   shown, entry.begin, entry.end);
     if (entry.begin < expected)
       return error(Code::corrupt_file, kWhere, "tensor '{}' begins at {}, inside '{}', which ends at {}", shown,
                    entry.begin, printable(before), expected);
@@ -230,6 +240,7 @@ Result<ParsedContainer> parse(std::span<const std::uint8_t> file) {
   // Where two begin together, only empty ones may come first.
   std::ranges::stable_sort(header.entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
   const std::size_t data_offset = kLengthBytes + text.size();
+  TERN_RETURN_IF_ERROR(check_length(header.entries, data_offset, file.size()));
   TERN_RETURN_IF_ERROR(check_ranges(header.entries, file.size() - data_offset));
   ParsedContainer parsed{.metadata = std::move(header.metadata)};
   parsed.tensors.reserve(header.entries.size());

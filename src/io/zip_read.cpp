@@ -57,7 +57,7 @@ Result<Directory> read_end64(Bytes archive, std::uint64_t locator) {
 Result<Directory> find_directory(Bytes archive) {
   if (archive.empty()) return corrupt("the file is empty");
   if (!has_signature(archive, 0, zip::kLocalSignature) && !has_signature(archive, 0, zip::kEndSignature))
-    return corrupt("it begins with '{}', not with PK; is it an .npz file?",
+    return corrupt("it begins with '{}', not with PK; is it an .npz file, as tern quantize writes?",
                    printable(text_of(archive.first(std::min<std::size_t>(archive.size(), 4)))));
   // The end record is the last thing but for a comment whose length it tells.
   constexpr std::size_t kMaxComment = 0xFFFF;
