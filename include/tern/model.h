@@ -102,7 +102,7 @@ enum class Action : std::uint8_t {
 TERN_API std::string_view name(Action);
 
 struct WriteOptions {
-  std::optional<Container> container = {};  // none: GGUF where the output's name ends so, else safetensors
+  std::optional<Container> container = {};  // none: as the output's name ends, .gguf or .safetensors
   std::optional<Layout> layout = {};        // of ternary weights. None: i2_s.x86_128 in GGUF, i2 in safetensors
   std::vector<KernelTiles> tiles = {};      // of tl1 and tl2
   int tl2_id = 39;                          // of GGUF: 39 in bitnet.cpp's first fork, 42 in the later one

@@ -153,7 +153,7 @@ TERN_API tern_status tern_inspect_tensor(const tern_context* context, const tern
 
 typedef struct tern_write_options {
   size_t struct_size;
-  tern_container container;   // TERN_CONTAINER_DEFAULT: GGUF where the output's name ends so, else safetensors
+  tern_container container;   // TERN_CONTAINER_DEFAULT: as the output's name ends, .gguf or .safetensors
   tern_layout layout;         // TERN_LAYOUT_DEFAULT: i2_s.x86_128 in GGUF, i2 in safetensors
   const char* kernel_config;  // of tl1 and tl2: the text of kernel_config.ini; may be NULL
   int32_t tl2_id;             // of GGUF: 39 in bitnet.cpp's first fork, 42 in the later one

@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/words.h"
 #include "format/format.h"
+#include "io/file_error.h"
 #include "ops/elements.h"
 #include "ops/ranges.h"
 #include "plan/context_state.h"
@@ -23,6 +24,7 @@ constexpr WordTable<Kind, 4> kKinds = {{{Kind::equal, "equal"},
                                         {Kind::differs, "differs"},
                                         {Kind::only_in_a, "only_in_a"},
                                         {Kind::only_in_b, "only_in_b"}}};
+constexpr std::string_view kWhere = "compare_models";
 constexpr std::int64_t kBlock = 1024;                         // values that are compared at a time
 constexpr std::int64_t kRowsPerPiece = 16;                    // of ternary matrices
 constexpr std::size_t kReleaseBytes = std::size_t{64} << 20;  // pages that are given back at a time
@@ -208,29 +210,36 @@ class Comparison {
   }
 
  private:
+  // What was read of one of the two, or the error with the name of its file.
+  template <class Answer>
+  static Answer of_file(const Model& model, Answer answer) {
+    if (answer.ok()) return answer;
+    return in_file(std::move(answer).error(), kWhere, model.checkpoint().path());
+  }
+
   Result<Finding> compare(std::size_t ia, std::size_t ib, TensorDifference& out) const {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
-    TERN_RETURN_IF_ERROR(check_bytes(a_.checkpoint(), a));
-    TERN_RETURN_IF_ERROR(check_bytes(b_.checkpoint(), b));
+    TERN_RETURN_IF_ERROR(of_file(a_, check_bytes(a_.checkpoint(), a)));
+    TERN_RETURN_IF_ERROR(of_file(b_, check_bytes(b_.checkpoint(), b)));
     const auto floats = [](const Model& model, const ModelTensor& tensor) -> Result<Floats> {
       if (!tensor.codes) return Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype};
-      TERN_ASSIGN(coded, CodedWeights::of(model.checkpoint(), tensor));
+      TERN_ASSIGN(coded, of_file(model, CodedWeights::of(model.checkpoint(), tensor)));
       return Floats{nullptr, DType::f32, coded};
     };
     if (a.ternary && b.ternary) {
-      TERN_ASSIGN(qa, a_.read(context_, ia));
-      TERN_ASSIGN(qb, b_.read(context_, ib));
+      TERN_ASSIGN(qa, of_file(a_, a_.read(context_, ia)));
+      TERN_ASSIGN(qb, of_file(b_, b_.read(context_, ib)));
       out.what = "equal trits and scales";
       return compare_trits(threads_, Weights(std::move(qa)), Weights(std::move(qb)));
     }
     if (a.ternary && has_values(b)) {
-      TERN_ASSIGN(q, a_.read(context_, ia));
+      TERN_ASSIGN(q, of_file(a_, a_.read(context_, ia)));
       TERN_ASSIGN(fb, floats(b_, b));
       out.what = "equal values, trits here";
       return compare_with_floats(threads_, Weights(std::move(q)), fb);
     }
     if (b.ternary && has_values(a)) {
-      TERN_ASSIGN(q, b_.read(context_, ib));
+      TERN_ASSIGN(q, of_file(b_, b_.read(context_, ib)));
       TERN_ASSIGN(fa, floats(a_, a));
       out.what = "equal values, trits there";
       return compare_with_floats(threads_, Weights(std::move(q)), fa);
@@ -319,7 +328,7 @@ Result<ModelDifference> compare_models(const Context& context, const Model& a, c
     }
     done += tensor.bytes;
     if (progress && !progress(tensor.hf_name, done, total))
-      return error(Code::invalid_argument, "compare_models", "stopped by the caller");
+      return error(Code::invalid_argument, kWhere, "stopped by the caller");
   }
   for (const ModelTensor& tensor : b.tensors())
     if (!in_a.contains(keys.of(tensor)))

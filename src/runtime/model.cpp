@@ -8,6 +8,7 @@
 #include "io/file_error.h"
 #include "io/mapped_file.h"
 #include "runtime/coded_weights.h"
+#include "runtime/model_config.h"
 #include "runtime/read_weights.h"
 #include "runtime/tern_keys.h"
 #include "tern/model.h"
@@ -20,11 +21,9 @@ constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;  // honest ones h
 
 // The text of config.json in the folder of the checkpoint; empty where there is none.
 Result<std::string> config_beside(const std::string& path) {
-  namespace fs = std::filesystem;
+  const std::string config = beside(path, "config.json");
   std::error_code ignored;
-  const fs::path folder = fs::is_directory(path, ignored) ? fs::path(path) : fs::path(path).parent_path();
-  const std::string config = (folder / "config.json").string();
-  if (!fs::is_regular_file(config, ignored)) return std::string();
+  if (!std::filesystem::is_regular_file(config, ignored)) return std::string();
   TERN_ASSIGN(file, MappedFile::open(config, kWhere));
   if (file->bytes().size() > kMaxConfigBytes)
     return error(Code::corrupt_file, kWhere, "'{}' has {} bytes; a configuration has a few thousand", config,

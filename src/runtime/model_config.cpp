@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -56,22 +57,34 @@ constexpr std::array kNumbers = {
 
 }  // namespace
 
-Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view architecture) {
+std::string beside(const std::string& checkpoint, std::string_view file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  return ((fs::is_directory(checkpoint, ignored) ? fs::path(checkpoint) : fs::path(checkpoint).parent_path()) / file)
+      .string();
+}
+
+Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view architecture, std::string_view path) {
   GgufConfig out;
   Json config = Json::object();
   if (!config_json.empty()) {
     config = Json::parse(config_json, nullptr, /*allow_exceptions=*/false);
-    if (!config.is_object()) return error(Code::corrupt_file, kWhere, "config.json is no JSON object");
+    if (!config.is_object())
+      return error(Code::corrupt_file, kWhere,
+                   "'{}' is no JSON object; mend it, or move it away and name the "
+                   "architecture (--architecture bitnet-b1.58, say)",
+                   path);
   }
   std::string arch(architecture);
   const std::string type = text(config, "model_type");
   if (arch.empty() && type.starts_with("bitnet")) arch = "bitnet-b1.58";
   if (arch.empty())
-    return error(
-        Code::unsupported, kWhere,
-        "{}, and GGUF must name the model's architecture; give it (--architecture bitnet-b1.58, say). Rows of "
-        "q and k stay in Hugging Face's order, which llama.cpp's 'llama' does not have",
-        type.empty() ? std::string("no model_type is known") : "the model_type is '" + escaped(type, 40) + "'");
+    return error(Code::unsupported, kWhere,
+                 "{}, and GGUF must name the model's architecture; give it (--architecture bitnet-b1.58, say). Rows of "
+                 "q and k stay in Hugging Face's order, which llama.cpp's 'llama' does not have",
+                 config_json.empty() ? fmt::format("there is no '{}'", path)
+                 : type.empty()      ? fmt::format("'{}' has no model_type", path)
+                                     : fmt::format("the model_type of '{}' is '{}'", path, escaped(type, 40)));
   if (arch == "llama")
     return error(Code::unsupported, "--architecture",
                  "llama.cpp's 'llama' has the rows of q and k in another order than Hugging Face, and rows are not "

@@ -17,6 +17,11 @@ struct GgufConfig {
 
 // `architecture` is what the caller asked for, or empty. BitNet models are "bitnet-b1.58"; the architecture of others
 // must be given: llama.cpp's "llama" has the rows of q and k in another order, which would not be seen.
-Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view architecture);
+// Errors name the file by `path`.
+Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view architecture,
+                               std::string_view path = "config.json");
+
+// The path of a file in a checkpoint's folder.
+std::string beside(const std::string& checkpoint, std::string_view file);
 
 }  // namespace tern

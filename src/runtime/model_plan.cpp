@@ -78,7 +78,7 @@ class Planner {
   Planner(const PlanInput& input, const WriteOptions& options) : in_(input), options_(options) {}
 
   Result<ModelPlan> run(const std::string& output) {
-    plan_.container = options_.container.value_or(output.ends_with(".gguf") ? Container::gguf : Container::safetensors);
+    TERN_RETURN_IF_ERROR(settle_container(output));
     TERN_RETURN_IF_ERROR(settle_layout());
     plan_.scheme = options_.scheme;
     plan_.granularity = granularity_;
@@ -102,11 +102,28 @@ class Planner {
     }
     TERN_RETURN_IF_ERROR(check_matches());
     TERN_RETURN_IF_ERROR(write_metadata());
+    note_what_stays();
     return std::move(plan_);
   }
 
  private:
   [[nodiscard]] bool to_gguf() const { return plan_.container == Container::gguf; }
+
+  // What the caller says or the name ends with; a name that says something else would mislead whoever opens it.
+  Status settle_container(const std::string& output) {
+    std::optional<Container> named;
+    if (output.ends_with(".gguf")) named = Container::gguf;
+    if (output.ends_with(".safetensors")) named = Container::safetensors;
+    if (!named && !options_.container)
+      return error(Code::invalid_argument, kWhere,
+                   "'{}': a model is written as GGUF or safetensors; let the name end with .gguf or .safetensors",
+                   output);
+    if (named && options_.container && *named != *options_.container)
+      return error(Code::invalid_argument, kWhere, "'{}' is a name for {}, but {} was asked for; change one of them",
+                   output, name(*named), name(*options_.container));
+    plan_.container = options_.container.value_or(named.value_or(Container::safetensors));
+    return {};
+  }
 
   Status settle_layout() {
     plan_.layout = options_.layout.value_or(to_gguf() ? Layout::i2_s_x86_128 : Layout::i2);
@@ -317,7 +334,22 @@ class Planner {
     };
     TERN_RETURN_IF_ERROR(check(include_, included_, "--include", options_.include));
     TERN_RETURN_IF_ERROR(check(exclude_, excluded_, "--exclude", options_.exclude));
-    return check(drop_, dropped_, "--drop", options_.drop);
+    TERN_RETURN_IF_ERROR(check(drop_, dropped_, "--drop", options_.drop));
+    if (dropped_ == 0 || dropped_ < in_.tensors.size()) return {};
+    return error(Code::invalid_argument, "--drop", "'{}' occurs in the names of all {} tensors; nothing would be left",
+                 escaped(options_.drop, 100), dropped_);
+  }
+
+  // Who asked for a quantized model should know where there is nothing to quantize.
+  void note_what_stays() {
+    const std::size_t ternary = plan_.count(Action::repack);
+    if (!options_.quantize) return;
+    if (ternary > 0)
+      plan_.notes.push_back(fmt::format("{} already ternary and keep{} trits and scales",
+                                        ternary == 1 ? "1 matrix is" : fmt::format("{} matrices are", ternary),
+                                        ternary == 1 ? "s its" : " their"));
+    else if (plan_.count(Action::quantize) == 0)
+      plan_.notes.emplace_back("nothing is quantized: no matrix is a projection by its name (--include names others)");
   }
 
   // ---- what the output says of itself ----
@@ -327,7 +359,7 @@ class Planner {
     for (const MetaEntry& entry : in_.metadata)
       if (!entry.key.starts_with(keys::kPrefix) && in_.container == plan_.container) out.push_back(entry);
     if (to_gguf() && in_.container != Container::gguf) {
-      TERN_ASSIGN(config, gguf_config(in_.config_json, options_.architecture));
+      TERN_ASSIGN(config, gguf_config(in_.config_json, options_.architecture, in_.config_path));
       out = std::move(config.metadata);
       for (std::string& note : config.notes) plan_.notes.push_back(std::move(note));
     }
@@ -439,42 +471,9 @@ Result<ModelPlan> plan_model(const Model& model, const std::string& output, cons
   return plan_tensors({.tensors = model.tensors(),
                        .container = model.checkpoint().container(),
                        .metadata = model.checkpoint().metadata(),
-                       .config_json = model.config_json()},
+                       .config_json = model.config_json(),
+                       .config_path = beside(model.checkpoint().path(), "config.json")},
                       output, options);
-}
-
-std::vector<StoredTensor> stored_tensors(const ModelPlan& plan, std::span<const ModelTensor> tensors) {
-  std::vector<StoredTensor> stored;
-  for (const TensorPlan& tensor : plan.tensors) {
-    if (tensor.action == Action::drop) continue;
-    const ModelTensor& input = tensors[tensor.input];
-    StoredTensor out{.name = tensor.name, .type = tensor.type, .shape = input.stored_shape};
-    if (tensor.action == Action::quantize || tensor.action == Action::repack) {
-      const std::int64_t n = input.n(), k = input.k();
-      out.shape = {n, k};
-      switch (tensor.layout.layout) {
-        case Layout::i2: out.shape = {n, row_bytes(Format::i2, k)}; break;
-        case Layout::b3: out.shape = {n, row_bytes(Format::b3, k)}; break;
-        case Layout::ms_gpu: out.shape = {n, k / 4}; break;
-        case Layout::hf_packed: out.shape = {n / 4, k}; break;
-        default: break;
-      }
-      if (plan.container == Container::gguf && input.ternary && input.type != StoredType::u8)
-        out.shape = input.stored_shape;  // experts on top of each other stay so
-    }
-    if (tensor.codes && plan.container == Container::safetensors)
-      out.shape = {input.n(), row_bytes(*tensor.codes, input.k())};
-    else if (tensor.codes)
-      out.shape = {input.n(), input.k()};
-    out.gguf_id = tensor.action == Action::copy ? input.gguf_id : tensor.gguf_id;
-    stored.push_back(std::move(out));
-    if (tensor.scale_name.empty()) continue;
-    const Ranges ranges = make_ranges(input.n(), input.k(), tensor.granularity);
-    std::vector<std::int64_t> shape{ranges.total};
-    if (ranges.per_row > 0) shape = {input.n(), ranges.per_row};
-    stored.push_back({.name = tensor.scale_name, .type = tensor.scale_type, .shape = shape});
-  }
-  return stored;
 }
 
 }  // namespace tern

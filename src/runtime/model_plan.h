@@ -13,6 +13,7 @@ struct PlanInput {
   Container container = Container::safetensors;
   const Metadata& metadata;
   std::string_view config_json;
+  std::string config_path = "config.json";  // for errors
 };
 Result<ModelPlan> plan_tensors(const PlanInput& input, const std::string& output, const WriteOptions& options);
 

@@ -1,10 +1,9 @@
 // A plan against its model, an output against the inputs.
 #include "runtime/write_checks.h"
 
-#include <filesystem>
-
 #include "base/errors.h"
 #include "io/output_file.h"
+#include "runtime/model_config.h"
 
 namespace tern {
 namespace {
@@ -30,12 +29,9 @@ Status check_fits(const ModelPlan& plan, const Model& model) {
 }
 
 Status check_output(const Model& model, const std::string& output) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
   const std::string& opened = model.checkpoint().path();
-  const fs::path folder = fs::is_directory(opened, ignored) ? fs::path(opened) : fs::path(opened).parent_path();
-  std::vector<std::string> read = {opened, (folder / "config.json").string(),
-                                   (folder / "model.safetensors.index.json").string()};
+  std::vector<std::string> read = {opened, beside(opened, "config.json"),
+                                   beside(opened, "model.safetensors.index.json")};
   for (const CheckpointFile& file : model.checkpoint().files()) read.push_back(file.path);
   for (const std::string& path : read)
     if (same_file(path, output))

@@ -211,7 +211,7 @@ TEST_F(Models, TheInputIsNotOverwritten) {
   const auto refused = write(input(), path("model.safetensors"), {});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("is the input"), std::string::npos);
-  const auto config = write(input(), path("config.json"), {});
+  const auto config = write(input(), path("config.json"), {.container = Container::safetensors});
   ASSERT_FALSE(config.ok()) << "it was read, too";
   EXPECT_NE(config.error().message.find("is the input"), std::string::npos);
 }
