@@ -245,8 +245,8 @@ class Pipeline {
       const std::int64_t row = piece.row + found.index / piece.k, column = piece.column + found.index % piece.k;
       found.index = row * p_.k + column;
       found.message =
-          fmt::format("x[{}, {}] (element {}) is not finite; quantize finite values, or use the policy saturate", row,
-                      column, found.index);
+          fmt::format("x[{}, {}] (element {}) is not finite; quantize finite values, or set non_finite to saturate",
+                      row, column, found.index);
     }
     return found;
   }

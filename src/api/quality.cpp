@@ -127,7 +127,7 @@ Result<Quality> measure_quality(const Context& context, const ConstTensorView& x
       for (std::size_t t = 0; t < kTerms; ++t) part.sum[t] = folds[t].total();
     }
   });
-  if (bad.load()) return error(Code::non_finite, kWhere, "x holds a non-finite value; use the policy saturate");
+  if (bad.load()) return error(Code::non_finite, kWhere, "x holds a non-finite value; set non_finite to saturate");
 
   const FpEnvGuard modes;
   std::array<simd::PairwiseFold, kTerms> folds;

@@ -17,15 +17,16 @@ Shape scale_shape(const QuantizedTensor& q, const Ranges& ranges) {
 }
 
 Status check_tolerance(const Quality& quality, const Tolerance& limit) {
-  const auto missed = [](std::string_view what, double value, std::string_view relation, double bound) {
-    return error(Code::quality_below_limit, kQuantize, "{} is {:.6g}, {} the limit of {:.6g}", what, value, relation,
-                 bound);
+  const auto missed = [](std::string_view what, double value, std::string_view relation, double bound,
+                         std::string_view unit = "") {
+    return error(Code::quality_below_limit, kQuantize, "{} is {:.6g}{}, {} the limit of {:.6g}{}", what, value, unit,
+                 relation, bound, unit);
   };
   // An undefined figure (an all-zero input) lost nothing.
   if (limit.min_sqnr_db && quality.sqnr_db && !(*quality.sqnr_db >= *limit.min_sqnr_db))
-    return missed("SQNR in dB", *quality.sqnr_db, "below", *limit.min_sqnr_db);
+    return missed("the SQNR", *quality.sqnr_db, "below", *limit.min_sqnr_db, " dB");
   if (limit.min_cosine && quality.cosine && !(*quality.cosine >= *limit.min_cosine))
-    return missed("cosine", *quality.cosine, "below", *limit.min_cosine);
+    return missed("the cosine", *quality.cosine, "below", *limit.min_cosine);
   if (limit.max_zero_fraction && !(quality.zero_fraction <= *limit.max_zero_fraction))
     return missed("the fraction of zeros", quality.zero_fraction, "above", *limit.max_zero_fraction);
   return {};

@@ -62,7 +62,7 @@ Error ternary_quantize::non_finite_error(const Params& params, std::int64_t inde
   const double value = read_element(params.x, params.problem.dtype, row * params.x_stride + column);
   const std::int64_t in_tensor = params.first_row * params.problem.k + index;
   return error_at(in_tensor, Code::non_finite, OpTraits<TernaryQuantize>::kName,
-                  "x[{}, {}] (element {}) is {}; quantize finite values, or use the policy saturate",
+                  "x[{}, {}] (element {}) is {}; quantize finite values, or set non_finite to saturate",
                   params.first_row + row, column, in_tensor, value);
 }
 
