@@ -1,6 +1,8 @@
 // tern dequantize: an .npz of codes and scales back to a tensor, .npy or raw.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "arguments.h"
 #include "file_paths.h"
 #include "json.h"
@@ -79,11 +81,16 @@ Result<int> run(const DequantizeArguments& arguments) {
   const Result<DType> dtype = parse_dtype(arguments.dtype);
   if (!dtype.ok()) return dtype.error();
   const bool raw = *dtype == DType::bf16;
-  if (raw && arguments.output_path.ends_with(".npy"))
-    return Error{Code::invalid_argument,
-                 fmt::format("'{}': .npy has no bf16; it is written as raw elements, so name it otherwise, as in y.bin",
-                             arguments.output_path),
-                 "--output"};
+  for (const char* ending : {".npy", ".npz", ".gguf", ".safetensors"})
+    if (raw && arguments.output_path.ends_with(ending))
+      return Error{Code::invalid_argument,
+                   fmt::format("'{}': bf16 is written as bare numbers, which are no {}; name it otherwise, as in '{}', "
+                               "or take another --dtype",
+                               arguments.output_path, ending,
+                               std::filesystem::path(arguments.output_path).replace_extension(".bin").string()),
+                   "--output"};
+  if (Status path = check_output_path(arguments.input, arguments.output_path, raw ? "" : ".npy"); !path.ok())
+    return path.error();
   ProgressBar bar(!arguments.output.json && !arguments.output.verbose);
   const auto clock = std::make_shared<RunClock>("ternary_dequantize");
   const Result<Context> context = open_context(arguments.threads, arguments.device, clock);
@@ -93,7 +100,6 @@ Result<int> run(const DequantizeArguments& arguments) {
   Stopwatch watch;
   const Result<QuantizedTensor> quantized = load_quantized(arguments.input);
   if (!quantized.ok()) return quantized.error();
-  if (Status path = check_output_path(arguments.input, arguments.output_path); !path.ok()) return path.error();
   const double reading = watch.seconds();
 
   bar.phase("dequantizing");
@@ -124,8 +130,10 @@ void add_dequantize(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<DequantizeArguments>();
   CLI::App* command = app.add_subcommand("dequantize", "Turn an .npz of codes and scales back into a tensor");
   command->add_option("input", arguments->input, "What tern quantize wrote")->required()->type_name("IN.npz");
-  command->add_option("-o,--output", arguments->output_path, "Where the tensor goes")->required()->type_name("OUT");
-  command->add_option("--dtype", arguments->dtype, "f32 (default), f16 or f64 as .npy; bf16 as raw elements")
+  command->add_option("-o,--output", arguments->output_path, "A .npy file; of bf16 any other name")
+      ->required()
+      ->type_name("OUT");
+  command->add_option("--dtype", arguments->dtype, "f32 (default), f16 or f64 as .npy; bf16 as bare numbers")
       ->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_device_argument(*command, arguments->device);

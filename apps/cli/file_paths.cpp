@@ -8,7 +8,7 @@
 
 namespace tern::cli {
 
-Status check_output_path(const std::string& input, const std::string& output) {
+Status check_output_path(const std::string& input, const std::string& output, const std::string& ending) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (output.empty()) return Error{Code::invalid_argument, "the output path is empty", "--output"};
@@ -19,6 +19,11 @@ Status check_output_path(const std::string& input, const std::string& output) {
   const fs::path folder = fs::path(output).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     return Error{Code::io_error, fmt::format("'{}' is not a folder that exists", folder.string()), "--output"};
+  if (!output.ends_with(ending))
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}': one tensor is written as {}; name it so, as in '{}'", output, ending,
+                             fs::path(output).replace_extension(ending).string()),
+                 "--output"};
   return {};
 }
 

@@ -9,8 +9,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "file_paths.h"
-
 namespace tern::cli {
 namespace {
 
@@ -32,12 +30,18 @@ Result<std::vector<KernelTiles>> read_tiles(const std::string& path) {
 
 }  // namespace
 
+CLI::Option* add_word(CLI::App& command, const std::string& option, std::string& to, const std::string& description) {
+  return command.add_option(option, to, description)->check([](const std::string& word) {
+    return word.empty() ? std::string("the word is empty; leave the option out, or give one") : std::string();
+  });
+}
+
 void add_read_arguments(CLI::App& command, ReadArguments& arguments) {
-  command.add_option("--variant", arguments.variant, "Of i2_s, if the file is silent: x86_128, arm_64, 1x4")
+  add_word(command, "--variant", arguments.variant, "Of i2_s, if the file is silent: x86_128, arm_64, 1x4")
       ->type_name("NAME");
-  command.add_option("--weight-scale", arguments.weight_scale, "Of hf_packed, if silent: multiplies or divides")
+  add_word(command, "--weight-scale", arguments.weight_scale, "Of hf_packed, if silent: multiplies or divides")
       ->type_name("WORD");
-  command.add_option("--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
+  add_word(command, "--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
       ->type_name("FILE");
   command.add_option("--gguf-type", arguments.gguf_types, "What type id 39 or 42 means, if asked: TL2, MXFP4, ...")
       ->allow_extra_args(false)
@@ -71,13 +75,13 @@ Result<ReadOptions> parse(const ReadArguments& arguments) {
 }
 
 void add_write_arguments(CLI::App& command, WriteArguments& arguments) {
-  command.add_option("--container", arguments.container, "gguf or safetensors; otherwise by the output's name")
+  add_word(command, "--container", arguments.container, "gguf or safetensors; otherwise by the output's name")
       ->type_name("NAME");
-  command.add_option("--drop", arguments.drop, "Leave out tensors with this in their name")->type_name("REGEX");
-  command
-      .add_option("--keep-embeddings", arguments.embeddings, "Embeddings and head as f16, bf16, q8_0, q4_0; else as is")
+  add_word(command, "--drop", arguments.drop, "Leave out tensors with this in their name")->type_name("REGEX");
+  add_word(command, "--keep-embeddings", arguments.embeddings,
+           "Embeddings and head as f16, bf16, q8_0, q4_0; else as is")
       ->type_name("DTYPE");
-  command.add_option("--architecture", arguments.architecture, "general.architecture of GGUF; else by config.json")
+  add_word(command, "--architecture", arguments.architecture, "general.architecture of GGUF; else by config.json")
       ->type_name("NAME");
   command.add_flag("--later-tl2", arguments.later_tl2, "Write tl2 as type 42, as bitnet.cpp's later fork does");
 }
@@ -118,7 +122,5 @@ bool is_checkpoint(const std::string& path) {
   if (!file.read(first.data(), first.size())) return false;
   return std::string_view(first.data(), 4) == "GGUF" || (first[8] == '{' && first[6] == 0 && first[7] == 0);
 }
-
-Status check_model_output(const std::string& output) { return check_output_path("", output); }
 
 }  // namespace tern::cli

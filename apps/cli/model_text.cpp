@@ -163,10 +163,8 @@ std::string plan_text(const Model& model, const ModelPlan& plan) {
                line.cells[3] == "drop" ? "-" : line.cells[2], human_bytes(line.out_bytes),
                fmt::format("{}: {}", line.cells[3], line.cells[4])});
   std::string text = table.str();
-  text += fmt::format(
-      "  {}: {} -> {}, {:.2f} times smaller\n", counted(static_cast<long long>(plan.tensors.size()), "tensor"),
-      human_bytes(plan.in_bytes()), human_bytes(plan.out_bytes()),
-      plan.out_bytes() > 0 ? static_cast<double>(plan.in_bytes()) / static_cast<double>(plan.out_bytes()) : 0);
+  text += fmt::format("  {}: {}\n", counted(static_cast<long long>(plan.tensors.size()), "tensor"),
+                      size_change(plan.in_bytes(), plan.out_bytes()));
   for (const std::string& note : model.checkpoint().notes()) text += fmt::format("  note: {}\n", escaped(note, 300));
   for (const std::string& note : plan.notes) text += fmt::format("  note: {}\n", note);
   return text;
@@ -224,14 +222,9 @@ Overall overall(const Written& w) {
 
 std::string summary_text(const Written& w) {
   Table facts({}, 2);
-  const std::size_t in_bytes = w.plan.in_bytes();
   facts.add(
       {"written", fmt::format("{}: {} in {}", w.output, human_bytes(w.report.file_bytes), name(w.plan.container))});
-  facts.add(
-      {"size",
-       fmt::format(
-           "{} -> {}, {:.2f} times smaller", human_bytes(in_bytes), human_bytes(w.plan.out_bytes()),
-           w.plan.out_bytes() > 0 ? static_cast<double>(in_bytes) / static_cast<double>(w.plan.out_bytes()) : 0)});
+  facts.add({"size", size_change(w.plan.in_bytes(), w.plan.out_bytes())});
   const Overall all = overall(w);
   if (all.mean_sqnr_db) {
     facts.add(

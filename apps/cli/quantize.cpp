@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "arguments.h"
 #include "file_paths.h"
@@ -24,7 +25,7 @@ namespace {
 struct QuantizeArguments {
   std::string input;
   std::string output_path;
-  std::string dtype;  // with shape: the input is raw elements
+  std::string dtype;  // with shape: the input is bare numbers
   std::string shape;
   SchemeArguments scheme;
   bool granularity_given = false;
@@ -106,8 +107,7 @@ void print_as_text(const Report& r) {
   fmt::print("{}: {} {}\n{}: {} by {} to {}\n\n", r.arguments.input, name(r.input.dtype), name(r.input.shape),
              r.arguments.output_path, name(q.scheme), name(q.granularity), name(q.format));
   Table facts({}, 2);
-  facts.add({"size", fmt::format("{} -> {}, {:.1f} times smaller", human_bytes(r.input_bytes()),
-                                 human_bytes(r.quantized_bytes()), r.ratio())});
+  facts.add({"size", size_change(r.input_bytes(), r.quantized_bytes())});
   facts.add({"SQNR", sqnr_text(quality)});
   facts.add({"cosine", quality.cosine ? fmt::format("{:.6f}", *quality.cosine) : "undefined"});
   facts.add({"zeros", fmt::format("{:.1f} %", quality.zero_fraction * 100)});
@@ -137,6 +137,9 @@ Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float&
   if (!arguments.scale.empty()) {
     const Result<float> given = parse_float("--scale", arguments.scale);
     if (!given.ok()) return given.error();
+    if (!std::isfinite(*given) || *given <= 0)
+      return Error{Code::invalid_scale, fmt::format("'{}' is no scale; it must be finite and above 0", arguments.scale),
+                   "--scale"};
     scale = *given;
     options.scale = {&scale, 1};
   }
@@ -152,7 +155,7 @@ Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float&
   return options;
 }
 
-// The input: .npy by its header, or raw elements of the type and shape that were given.
+// The input: .npy by its header, or bare numbers of the type and shape that were given.
 Result<NpyFile> open_input(const QuantizeArguments& arguments) {
   if (arguments.dtype.empty() && arguments.shape.empty()) return NpyFile::open(arguments.input);
   if (arguments.dtype.empty() || arguments.shape.empty()) {
@@ -200,12 +203,6 @@ Error misplaced(const char* option, const QuantizeArguments& arguments, const ch
 Result<int> run_checkpoint(const QuantizeArguments& arguments) {
   if (const char* option = only_for_tensors(arguments); *option != '\0')
     return misplaced(option, arguments, "checkpoint", "single tensors");
-  if (arguments.output_path.empty() && !arguments.model.dry_run)
-    return Error{Code::invalid_argument, "the output path is empty", "--output"};
-  if (arguments.output_path.ends_with(".npz"))
-    return Error{Code::invalid_argument,
-                 fmt::format("'{}': a checkpoint becomes a .gguf or a .safetensors", arguments.output_path),
-                 "--output"};
   return quantize_model({.input = arguments.input,
                          .output_path = arguments.output_path,
                          .scheme = arguments.scheme.scheme,
@@ -221,8 +218,18 @@ Result<int> run_checkpoint(const QuantizeArguments& arguments) {
 
 Result<int> run(const QuantizeArguments& arguments) {
   if (arguments.dtype.empty() && is_checkpoint(arguments.input)) return run_checkpoint(arguments);
+  if (std::error_code ignored; !std::filesystem::exists(arguments.input, ignored) && !ignored)
+    return Error{Code::io_error,
+                 fmt::format("'{}' does not exist; name a .npy file, or a checkpoint: a folder, .safetensors or .gguf",
+                             arguments.input),
+                 "input"};
   if (const char* option = only_for_checkpoints(arguments.model); *option != '\0')
     return misplaced(option, arguments, "tensor", "checkpoints");
+  if (arguments.device == "auto")
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}' is a tensor; auto is for checkpoints, name cpu or cuda:0", arguments.input),
+                 "--device"};
+  if (Status path = check_output_path(arguments.input, arguments.output_path, ".npz"); !path.ok()) return path.error();
   float scale = 0;
   const Result<QuantizeOptions> options = parse_options(arguments, scale);
   if (!options.ok()) return options.error();
@@ -236,14 +243,13 @@ Result<int> run(const QuantizeArguments& arguments) {
   if (!context.ok()) return context.error();
   const Result<NpyFile> file = open_input(arguments);
   if (!file.ok()) return file.error();
-  if (Status path = check_output_path(arguments.input, arguments.output_path); !path.ok()) return path.error();
 
   const ConstTensorView input = file->view();
   Seconds seconds;
   seconds.reading = read_ahead(input, context->device().memory_available_bytes, bar);
   bar.phase("quantizing");
   const Result<QuantizedTensor> quantized = quantize(*context, input, *options);
-  if (!quantized.ok()) return quantized.error();
+  if (!quantized.ok()) return with_option(quantized.error());
   seconds.measuring = after_run.seconds();
   seconds.quantizing = clock->seconds();
 
@@ -288,7 +294,7 @@ void add_quantize(CLI::App& app, Session& session) {
   command->add_option("--scale", arguments->scale, "The scale, for int2; otherwise computed")->type_name("X");
   command->add_option("--non-finite", arguments->non_finite, "NaN and infinity: reject (default) or saturate")
       ->type_name("NAME");
-  command->add_option("--max-error", arguments->max_error, "Fail and write nothing when the SQNR is below this")
+  command->add_option("--max-error", arguments->max_error, "Least SQNR in dB, as in 3; below it nothing is written")
       ->type_name("DB");
   command->add_option("--kernel", arguments->kernel, "Run this kernel or fail")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);

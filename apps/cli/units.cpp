@@ -20,6 +20,15 @@ std::string human_bytes(std::size_t bytes) {
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string size_change(std::size_t before, std::size_t after) {
+  std::string text = fmt::format("{} -> {}", human_bytes(before), human_bytes(after));
+  if (before == 0 || after == 0) return text;
+  const double ratio = static_cast<double>(before) / static_cast<double>(after);
+  if (ratio > 0.995 && ratio < 1.005) return text + ", about the same";
+  return text +
+         (ratio > 1 ? fmt::format(", {:.3g} times smaller", ratio) : fmt::format(", {:.3g} times larger", 1 / ratio));
+}
+
 std::string counted(long long count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }

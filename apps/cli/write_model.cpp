@@ -5,10 +5,12 @@
 
 #include <filesystem>
 
+#include "file_paths.h"
 #include "html_report.h"
 #include "json.h"
 #include "model_text.h"
 #include "progress_bar.h"
+#include "tern/quantize.h"
 
 namespace tern::cli {
 namespace {
@@ -27,14 +29,9 @@ bool same_place(const std::string& a, const std::string& b) {
   return fs::weakly_canonical(fs::absolute(a), ignored) == fs::weakly_canonical(fs::absolute(b), ignored);
 }
 
-// A page must not take the place of the model, nor of a file it is made from.
-Status check_report_path(const ModelRun& run, const Model& model) {
+// What is written must not take the place of a file that was read.
+Status check_no_input(const ModelRun& run, const Model& model, const std::string& output, const char* option) {
   namespace fs = std::filesystem;
-  const std::string& report = run.report_path;
-  if (Status path = check_model_output(report); !path.ok()) return Error{path.code(), path.error().message, "--report"};
-  if (same_place(report, run.output_path))
-    return Error{Code::invalid_argument, fmt::format("'{}' is the output; name the page otherwise", report),
-                 "--report"};
   std::error_code ignored;
   const fs::path folder =
       fs::is_directory(run.input, ignored) ? fs::path(run.input) : fs::path(run.input).parent_path();
@@ -43,15 +40,61 @@ Status check_report_path(const ModelRun& run, const Model& model) {
   for (const CheckpointFile& file : model.checkpoint().files()) inputs.push_back(file.path);
   if (!run.kernel_config.empty()) inputs.push_back(run.kernel_config);
   for (const std::string& input : inputs)
-    if (same_place(report, input))
-      return Error{Code::invalid_argument, fmt::format("'{}' is an input; name the page otherwise", report),
+    if (same_place(output, input))
+      return Error{Code::invalid_argument, fmt::format("'{}' is an input; name another file", output), option};
+  return {};
+}
+
+// Everything that can be known to fail, before the plan is shown and hours of work go into it.
+Status check_run(const ModelRun& run, const Context& context, const Model& model, const ModelPlan& plan) {
+  if (plan.container != Container::gguf && !run.write.architecture.empty())
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}' is for GGUF; safetensors names no architecture", run.write.architecture),
+                 "--architecture"};
+  if (run.write.tl2_id != WriteOptions().tl2_id && plan.layout != Layout::tl2)
+    return Error{Code::invalid_argument, fmt::format("it is for tl2; the format is {}", name(plan.layout)),
+                 "--later-tl2"};
+  if (Status path = check_no_input(run, model, run.output_path, "--output"); !path.ok()) return path;
+  if (!run.report_path.empty()) {
+    if (Status path = check_no_input(run, model, run.report_path, "--report"); !path.ok()) return path;
+    if (same_place(run.report_path, run.output_path))
+      return Error{Code::invalid_argument, fmt::format("'{}' is the output; name another file", run.report_path),
                    "--report"};
+  }
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.action != Action::quantize) continue;
+    const ModelTensor& input = model.tensors()[tensor.input];
+    const auto kernel = TernaryQuantizePlan::select(context,
+                                                    {.rows = input.n(),
+                                                     .k = input.k(),
+                                                     .dtype = *info(input.type).dtype,
+                                                     .scheme = plan.scheme,
+                                                     .granularity = plan.granularity,
+                                                     .non_finite = plan.non_finite},
+                                                    plan.preference);
+    if (!kernel.ok()) return kernel.error();
+  }
   return {};
 }
 
 }  // namespace
 
+Error with_option(Error error) {
+  if (error.code == Code::quality_below_limit) error.where = "--max-error";
+  if (error.code == Code::non_finite) error.where = "--non-finite";
+  return error;
+}
+
 Result<int> run_model(ModelRun run, const char* phase) {
+  if (run.dry_run && !run.report_path.empty())
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}' is of what was written, and --dry-run writes nothing; leave out one of them",
+                             run.report_path),
+                 "--report"};
+  if (Status path = check_output_path("", run.output_path); !path.ok()) return path.error();
+  if (!run.report_path.empty())
+    if (Status path = check_output_path("", run.report_path); !path.ok())
+      return Error{path.code(), path.error().message, "--report"};
   const Result<Context> context = open_device(run);
   if (!context.ok()) return context.error();
   const Result<Model> model = Model::open(run.input, run.read);
@@ -59,13 +102,7 @@ Result<int> run_model(ModelRun run, const char* phase) {
   run.write.histograms = !run.report_path.empty();
   const Result<ModelPlan> plan = plan_model(*model, run.output_path, run.write);
   if (!plan.ok()) return plan.error();
-  if (plan->container != Container::gguf && !run.write.architecture.empty())
-    return Error{Code::invalid_argument,
-                 fmt::format("'{}' is for GGUF; safetensors names no architecture", run.write.architecture),
-                 "--architecture"};
-  if (run.write.tl2_id != WriteOptions().tl2_id && plan->layout != Layout::tl2)
-    return Error{Code::invalid_argument, fmt::format("it is for tl2; the format is {}", name(plan->layout)),
-                 "--later-tl2"};
+  if (Status sound = check_run(run, *context, *model, *plan); !sound.ok()) return sound.error();
   const bool json = run.output.json;
   if (!json)
     fmt::print("{} -> {}\n\n{}", run.input, run.dry_run ? "nothing, a dry run" : run.output_path,
@@ -74,9 +111,6 @@ Result<int> run_model(ModelRun run, const char* phase) {
     if (json) print_json({{"dry_run", true}, {"plan", plan_json(*model, *plan)}});
     return 0;
   }
-  if (Status path = check_model_output(run.output_path); !path.ok()) return path.error();
-  if (!run.report_path.empty())
-    if (Status path = check_report_path(run, *model); !path.ok()) return path.error();
   std::fflush(stdout);
 
   ProgressBar bar(!json && !run.output.verbose);
@@ -87,7 +121,7 @@ Result<int> run_model(ModelRun run, const char* phase) {
                                                    return true;
                                                  });
   bar.clear();
-  if (!report.ok()) return report.error();
+  if (!report.ok()) return with_option(report.error());
   // Row and group scales are found in the pass that writes the codes; one scale for a tensor needs a pass before.
   const bool twice = plan->count(Action::quantize) > 0 && plan->granularity == Granularity::tensor();
   const Written written{*model, *plan, *report, *context, run.output_path, twice};
@@ -104,13 +138,13 @@ Result<int> run_model(ModelRun run, const char* phase) {
 }
 
 void add_quantize_model_arguments(CLI::App& command, QuantizeModelArguments& arguments) {
-  command.add_option("--include", arguments.include, "Quantize only matrices with this in their name")
+  add_word(command, "--include", arguments.include, "Quantize only matrices with this in their name")
       ->type_name("REGEX");
-  command.add_option("--exclude", arguments.exclude, "Keep matrices with this in their name as they are")
+  add_word(command, "--exclude", arguments.exclude, "Keep matrices with this in their name as they are")
       ->type_name("REGEX");
-  command.add_option("--match", arguments.match, "bitnet: round as BitNet's own converter does")->type_name("NAME");
+  add_word(command, "--match", arguments.match, "bitnet: round as BitNet's own converter does")->type_name("NAME");
   command.add_flag("--dry-run", arguments.dry_run, "Show what would become of each tensor, and stop");
-  command.add_option("--report", arguments.report, "Write a page with plots, too")->type_name("OUT.html");
+  add_word(command, "--report", arguments.report, "Write a page with plots, too")->type_name("OUT.html");
   add_write_arguments(command, arguments.write);
   add_read_arguments(command, arguments.read);
 }

@@ -23,6 +23,9 @@ struct ModelRun {
 };
 Result<int> run_model(ModelRun run, const char* phase);
 
+// An error of the library, told by the option that it is about.
+Error with_option(Error error);
+
 // The options of a checkpoint that tern quantize has beside those of a tensor.
 struct QuantizeModelArguments {
   ReadArguments read;

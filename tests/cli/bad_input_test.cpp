@@ -79,6 +79,9 @@ TEST_F(BadInputTest, FilesThatCannotBeRead) {
   expect_quantize_refused("nope.npy", "io_error", "nope.npy");
   expect_refused({"quantize", "folder", "-o", "out.gguf"}, "invalid_argument", "folder");  // without a checkpoint
   expect_refused({"dequantize", "nope.npz", "-o", "out.npy"}, "io_error", "nope.npz");
+  expect_refused({"quantize", "nope", "-o", "out.gguf", "--dry-run"}, "io_error", "'nope' does not exist");
+  expect_refused({"inspect", "good.npz"}, "invalid_argument", "`tern dequantize` read");
+  expect_refused({"inspect", "good.npy"}, "invalid_argument", "`tern quantize` read");
 }
 
 TEST_F(BadInputTest, FilesThatAreBroken) {
@@ -123,6 +126,7 @@ TEST_F(BadInputTest, AnF64ScaleBeyondF32) {
 TEST_F(BadInputTest, NonFiniteValuesAreNamedByIndex) {
   expect_quantize_refused("nan.npy", "non_finite", "3");
   expect_quantize_refused("infinity.npy", "non_finite", "1");
+  expect_quantize_refused("nan.npy", "non_finite", "--non-finite");
   const Outcome outcome = tern({"quantize", "nan.npy", "-o", "out.npz", "--json"});
   EXPECT_EQ(json::parse(outcome.err)["error"]["index"], 3);
 }
@@ -151,20 +155,28 @@ TEST_F(BadInputTest, FormatsThatCannotHoldTheCodes) {
 }
 
 TEST_F(BadInputTest, QualityBelowTheLimitWritesNothing) {
-  expect_quantize_refused("good.npy", "quality_below_limit", "80", {"--max-error", "80"});
+  expect_quantize_refused("good.npy", "quality_below_limit", "dB, below the limit of 80 dB", {"--max-error", "80"});
+  expect_quantize_refused("good.npy", "quality_below_limit", "--max-error", {"--max-error", "80"});
   for (const char* limit : {"nan", "inf", "high"})
     expect_quantize_refused("good.npy", "invalid_argument", limit, {"--max-error", limit});
 }
 
 TEST_F(BadInputTest, OutputsThatCannotBe) {
-  const auto to = [this](const char* output, const char* code, const char* value) {
-    expect_refused({"quantize", "good.npy", "-o", output}, code, value);
-    expect_refused({"dequantize", "good.npz", "-o", output}, code, value);
+  const auto to = [this](const std::string& output, const char* code, const char* value) {
+    const bool named = output.find('.') != std::string::npos;
+    expect_refused({"quantize", "good.npy", "-o", named ? output + "npz" : output}, code, value);
+    expect_refused({"dequantize", "good.npz", "-o", named ? output + "npy" : output}, code, value);
   };
   to("folder", "io_error", "folder");
-  to("missing/out", "io_error", "missing");
-  to("/proc/tern-output", "io_error", "/proc/tern-output");
+  to("missing/out.", "io_error", "missing");
+  to("/proc/tern-output.", "io_error", "No such file");
   to("", "invalid_argument", "empty");
+  for (const char* output : {"out", "out.gguf", "out.npy"})
+    expect_refused({"quantize", "good.npy", "-o", output}, "invalid_argument", "as in 'out.npz'");
+  for (const char* output : {"out", "out.txt", "out.npz"})
+    expect_refused({"dequantize", "good.npz", "-o", output}, "invalid_argument", "as in 'out.npy'");
+  for (const char* output : {"out.npy", "out.npz", "out.gguf"})
+    expect_refused({"dequantize", "good.npz", "-o", output, "--dtype", "bf16"}, "invalid_argument", "out.bin");
   expect_refused({"quantize", "good.npy", "-o", "good.npy"}, "invalid_argument", "good.npy");
   expect_refused({"quantize", "good.npy", "-o", "./folder/../good.npy"}, "invalid_argument", "good.npy");
   expect_refused({"quantize", "good.npy", "-o", "link.npy"}, "invalid_argument", "link.npy");
@@ -191,6 +203,7 @@ TEST_F(BadInputTest, ThreadsAndKernelsThatAreNot) {
   expect_quantize_refused("good.npy", "invalid_argument", "99999", {"--threads", "99999"});
   expect_quantize_refused("good.npy", "invalid_argument", "ternary_quantize.i2.abacus",
                           {"--kernel", "ternary_quantize.i2.abacus"});
+  expect_quantize_refused("good.npy", "invalid_argument", "name cpu or cuda:0", {"--device", "auto"});
   expect_refused({"quantize", "good.npy", "-o", "out.npz"}, "invalid_argument", "banana", {"TERN_MAX_ISA=banana"});
 }
 
@@ -242,6 +255,7 @@ TEST_F(BadInputTest, CommandLinesThatDoNotParse) {
       {{"quantize", "good.npy", "-o", "out.npz", "--colour"}, "--colour"},
       {{"quantize", "good.npy", "-o", "out.npz", "--threads", "many"}, "many"},
       {{"quantize", "good.npy", "-o", "out.npz", "--scale"}, "--scale"},
+      {{"quantize", "folder", "-o", "out.gguf", "--architecture", ""}, "--architecture: the word is empty"},
       {{"explain", "ternary_quantize"}, "--shape"},
       {{"devices", "extra"}, "extra"},
   };

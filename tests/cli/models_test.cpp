@@ -27,6 +27,7 @@ class ModelCommandTest : public CommandTest {
   void expect_error(const Arguments& arguments, std::initializer_list<const char*> words, int exit_code = 1) const {
     const Outcome outcome = tern(arguments);
     EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out;
+    EXPECT_EQ(outcome.out, "") << "nothing is shown before what can be known to fail";
     for (const char* word : words)
       EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
   }
@@ -213,6 +214,42 @@ TEST_F(ModelCommandTest, EveryOptionOfQuantizeIsTaken) {
   EXPECT_EQ(tern_json({"inspect", "h.gguf"})["tensors"][0]["type"], "F16");
 }
 
+TEST_F(ModelCommandTest, TheContainerIsTheOneThatWasAsked) {
+  (void)tern_json({"quantize", "model", "-o", "a.bin", "--container", "gguf"});
+  EXPECT_EQ(text_of("a.bin").substr(0, 4), "GGUF");
+  (void)tern_json({"convert", "a.bin", "-o", "b.bin", "--container", "safetensors"});
+  EXPECT_EQ(tern_json({"inspect", "b.bin", "--quick"})["container"], "safetensors");
+  EXPECT_EQ(tern_json({"verify", "a.bin", "b.bin"})["equal"], true);
+  expect_error({"convert", "a.bin", "-o", "c.bin", "--container", "zip"}, {"'zip'", "gguf"});
+}
+
+TEST_F(ModelCommandTest, WhatIsTernaryAlreadyIsSaid) {
+  (void)tern_json({"quantize", "model", "-o", "a.gguf"});
+  const Outcome again = tern({"quantize", "a.gguf", "-o", "b.gguf"});
+  EXPECT_NE(again.out.find("note: 14 matrices are already ternary"), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("about the same"), std::string::npos) << again.out;
+  const json none = tern_json({"quantize", "model", "-o", "a.gguf", "--exclude", "proj", "--dry-run"});
+  EXPECT_NE(none["plan"]["notes"].back().get<std::string>().find("nothing is quantized"), std::string::npos) << none;
+}
+
+TEST_F(ModelCommandTest, VerifyNamesTheFileThatIsBroken) {
+  (void)tern_json({"quantize", "model", "-o", "good.gguf"});
+  const std::string bytes = text_of("good.gguf");
+  std::ofstream(path("cut.gguf"), std::ios::binary) << bytes.substr(0, bytes.size() - 2000);
+  expect_error({"verify", "good.gguf", "cut.gguf"},
+               {"'cut.gguf'", "truncated", std::to_string(bytes.size() - 2000).c_str()}, 2);
+  std::string bad = bytes;
+  bad[bad.size() - 5000] = '\xff';  // 3 is no code of a trit
+  std::ofstream(path("bad.gguf"), std::ios::binary) << bad;
+  expect_error({"verify", "good.gguf", "bad.gguf"}, {"'bad.gguf': 'blk.", "is no trit"}, 2);
+  expect_error({"verify", "bad.gguf", "good.gguf"}, {"'bad.gguf': 'blk.", "is no trit"}, 2);
+}
+
+TEST_F(ModelCommandTest, ABrokenConfigIsNamed) {
+  std::ofstream(path("model/config.json")) << "[";
+  expect_error({"quantize", "model", "-o", "a.gguf"}, {"'model/config.json' is no JSON object"});
+}
+
 TEST_F(ModelCommandTest, ADryRunWritesNothing) {
   const json plan = tern_json({"quantize", "model", "-o", "a.gguf", "--dry-run"});
   EXPECT_EQ(plan["dry_run"], true);
@@ -254,7 +291,7 @@ TEST_F(ModelCommandTest, TheReportTakesNoOtherFilesPlace) {
   std::filesystem::create_symlink(path("model/config.json"), path("link.html"));
   for (const char* page :
        {"a.gguf", "./model/../a.gguf", "model/model.safetensors", "model/config.json", "link.html"}) {
-    expect_error({"quantize", "model", "-o", "a.gguf", "--report", page}, {"--report", "put; name the page otherwise"});
+    expect_error({"quantize", "model", "-o", "a.gguf", "--report", page}, {"--report", "put; name another file"});
     EXPECT_FALSE(std::filesystem::exists(path("a.gguf"))) << page;
   }
   // What lies where a temporary file might is left alone.
@@ -274,8 +311,14 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   expect_error({"quantize", "model", "-o", "a.gguf", "--scale", "1"}, {"--scale", "single tensors"});
   expect_error({"quantize", "model", "-o", "a.gguf", "--keep-embeddings", "f8"}, {"f8", "bf16"});
   expect_error({"quantize", "model", "-o", "none/a.gguf"}, {"none", "not a folder that exists"});
-  expect_error({"quantize", "model", "-o", "model/model.safetensors"}, {"is the input"});
+  expect_error({"quantize", "model", "-o", "model/model.safetensors"}, {"is an input"});
   expect_error({"quantize", "model", "-o", "a.npz"}, {"a.npz", ".gguf"});
+  expect_error({"convert", "model", "-o", "a.npz"}, {"a.npz", ".gguf", ".safetensors"});
+  expect_error({"convert", "model", "-o", ""}, {"the output path is empty"});
+  expect_error({"convert", "model", "-o", "a.gguf", "--container", "safetensors"}, {"a.gguf", "safetensors"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--drop", "."}, {"--drop", "all 24 tensors"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--dry-run", "--report", "r.html"}, {"--report", "--dry-run"});
+  expect_error({"quantize", "model", "-o", "a.gguf", "--kernel", "abacus"}, {"abacus", "tern kernels"});
   expect_error({"quantize", "gone.gguf", "-o", "a.gguf"}, {"gone.gguf", "No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--variant", "x64"}, {"x64", "arm_64"});
   expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"}, {"none.ini"});
@@ -285,7 +328,7 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   for (const Arguments& option :
        {Arguments{"--variant", "1x4"}, Arguments{"--weight-scale", "divides"}, Arguments{"--kernel-config", "k.ini"},
         Arguments{"--gguf-type", "TL2"}, Arguments{"--architecture", "x"}, Arguments{"--later-tl2"}}) {
-    Arguments all = {"quantize", "w.npy", "-o", "w.npz"};
+    Arguments all = {"quantize", "model/config.json", "-o", "w.npz"};
     all.insert(all.end(), option.begin(), option.end());
     expect_error(all, {option.front().c_str(), "is for checkpoints"});
   }
