@@ -85,7 +85,8 @@ Status check_trits(const Piece& piece, const RowPiece& rows, const CodesIn& code
     std::int64_t column = 0;
     while ((codes.row(i)[column / 4] >> (2 * (column % 4)) & 3) != 3) ++column;
     const std::int64_t row = rows.first + i, element = row * rows.k + column;
-    return error_at(element, Code::invalid_quantized_value, kWhere, "{} codes[{}, {}] (element {}) is no trit",
+    return error_at(element, Code::invalid_quantized_value, kWhere,
+                    "{} codes[{}, {}] (element {}) is no trit: the bytes are damaged, or in another format",
                     name(piece.spec.layout), row, column, element);
   }
   return {};

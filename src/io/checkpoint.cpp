@@ -85,7 +85,9 @@ Result<std::string> find_in_folder(const std::string& folder) {
   std::erase_if(ggufs, [&](const std::string& file) { return all_ggufs.contains(gguf::first_part(file)); });
   const bool safetensors = !indices.empty() || !singles.empty();
   if (!safetensors && ggufs.empty())
-    return error(Code::invalid_argument, kOpen, "'{}' holds no .safetensors and no .gguf file", folder);
+    return error(Code::invalid_argument, kOpen,
+                 "'{}' holds no .safetensors and no .gguf file; what PyTorch wrote must be saved as .safetensors first",
+                 folder);
   if (safetensors && !ggufs.empty())
     return error(Code::invalid_argument, kOpen, "'{}' holds both .safetensors and .gguf files; name one of them",
                  folder);

@@ -163,7 +163,8 @@ Result<Claim> read_claim(Cursor& cursor, std::uint64_t index) {
   }
   TERN_ASSIGN(id, cursor.number<std::uint32_t>("the type of tensor '{}'", shown));
   if (gguf_readings(id).empty())
-    return error(Code::unsupported, kWhere, "tensor '{}' has type id {}, whose size is not known", shown, id);
+    return error(Code::unsupported, kWhere,
+                 "tensor '{}' has type id {}, whose size is not known to this version of tern", shown, id);
   tensor.gguf_id = static_cast<int>(id);
   TERN_ASSIGN(offset, cursor.number<std::uint64_t>("the offset of tensor '{}'", shown));
   claim.offset = offset;

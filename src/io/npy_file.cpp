@@ -141,7 +141,7 @@ Result<NpyFile> NpyFile::open_raw(const std::string& path, DType dtype, const Sh
   TERN_ASSIGN(file, MappedFile::open(path, kOpenRaw));
   if (npy::has_magic(file->bytes()))
     return error(Code::invalid_argument, kOpenRaw,
-                 "'{}' is a .npy file, which says its dtype and shape itself; open it without", path);
+                 "'{}' is a .npy file, which says its dtype and shape itself; leave both out", path);
   if (file->bytes().size() != static_cast<std::size_t>(*bytes))
     return error(Code::invalid_argument, kOpenRaw, "'{}' has {} bytes, but {} of {} needs {}", path,
                  file->bytes().size(), name(shape), name(dtype), *bytes);

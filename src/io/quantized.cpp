@@ -165,7 +165,8 @@ Result<QuantizedTensor> parse_quantized(std::span<const std::uint8_t> archive,
 
   const std::uint64_t sum = checksum(bytes_of(codes), bytes_of(scales));
   if (sums == Sums::verify && sum != meta.checksum)
-    return error(Code::corrupt_file, kLoad, "the checksum of codes and scales is {:016x}, but meta says {:016x}", sum,
+    return error(Code::corrupt_file, kLoad,
+                 "it is damaged: the checksum of codes and scales is {:016x}, but meta says {:016x}", sum,
                  meta.checksum);
   TERN_RETURN_IF_ERROR(check_codes(meta, *layout, bytes_of(codes).data(), kLoad));
   TERN_RETURN_IF_ERROR(check_scales(scales.as<const float>(), kLoad));

@@ -94,7 +94,9 @@ Result<ShardIndex> parse_index(std::string_view text) {
     return error(Code::corrupt_file, kWhere, "it has {} bytes; more than {} are refused", text.size(), kMaxHeaderBytes);
   IndexEvents events;
   TERN_RETURN_IF_ERROR(events.run(text));
-  if (!events.has_map) return error(Code::corrupt_file, kWhere, "there is no 'weight_map'");
+  if (!events.has_map)
+    return error(Code::corrupt_file, kWhere,
+                 "there is no 'weight_map', so it is no index of shards; name its folder or a file");
   std::vector<std::string_view> names;
   for (const ShardIndex::Entry& entry : events.index.weight_map) names.push_back(entry.tensor);
   if (const std::size_t i = first_duplicate(names); i < names.size())

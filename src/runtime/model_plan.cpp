@@ -138,7 +138,8 @@ class Planner {
                    "or mse",
                    name(plan_.layout));
     if (options_.match_bitnet && options_.scheme != Scheme::absmean)
-      return error(Code::invalid_argument, kWhere, "BitNet's converter computes absmean, not {}",
+      return error(Code::invalid_argument, kWhere,
+                   "BitNet's converter computes absmean, not {}; take it, or leave out the match",
                    name(options_.scheme));
     const auto inside = scales_in(plan_.layout);
     const bool one_scale = inside == Granularity::tensor() || plan_.layout == Layout::hf_packed;
@@ -147,8 +148,7 @@ class Planner {
       granularity_ = Granularity::tensor();
     if (options_.match_bitnet && granularity_ != Granularity::tensor())
       return error(Code::invalid_argument, kWhere,
-                   "BitNet's converter gives a tensor one scale; by {} it cannot be "
-                   "matched",
+                   "BitNet's converter gives a tensor one scale; by {} it cannot be matched, so quantize by tensor",
                    name(granularity_));
     if (one_scale && granularity_ != Granularity::tensor())
       return error(Code::unsupported, kWhere,
@@ -329,8 +329,9 @@ class Planner {
     const auto check = [&](const NameFilter& filter, std::size_t count, std::string_view option,
                            const std::string& text) -> Status {
       if (!filter.given() || count > 0) return {};
-      return error(Code::invalid_argument, option, "'{}' occurs in no name of the model's {} tensors",
-                   escaped(text, 100), in_.tensors.size());
+      return error(Code::invalid_argument, option,
+                   "'{}' occurs in no name of the model's {} tensors; `tern inspect` lists them", escaped(text, 100),
+                   in_.tensors.size());
     };
     TERN_RETURN_IF_ERROR(check(include_, included_, "--include", options_.include));
     TERN_RETURN_IF_ERROR(check(exclude_, excluded_, "--exclude", options_.exclude));
@@ -340,9 +341,11 @@ class Planner {
                  escaped(options_.drop, 100), dropped_);
   }
 
-  // Who asked for a quantized model should know where there is nothing to quantize.
+  // Who asked for ternary weights should know where there is nothing to do.
   void note_what_stays() {
     const std::size_t ternary = plan_.count(Action::repack);
+    if (!options_.quantize && options_.layout && ternary == 0)
+      plan_.notes.push_back(fmt::format("no matrix is ternary, so none becomes {}", name(plan_.layout)));
     if (!options_.quantize) return;
     if (ternary > 0)
       plan_.notes.push_back(fmt::format("{} already ternary and keep{} trits and scales",

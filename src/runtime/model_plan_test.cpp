@@ -151,6 +151,20 @@ TEST(ModelPlan, WhatDoesNotFitIsRefusedWithAReason) {
   refused(plan(tensors, "o.gguf", {}), {"U8", "--drop", "embed_tokens"});
   tensors[0].type = StoredType::q4_k;
   refused(plan(tensors, "o.safetensors", {}, {}, Container::gguf), {"Q4_K", "safetensors"});
+  refused(plan(bitnet(), "o.npz", {}), {"'o.npz'", ".gguf or .safetensors"});
+  refused(plan(bitnet(), "o.gguf", {.container = Container::safetensors}), {"'o.gguf'", "safetensors was asked for"});
+  EXPECT_EQ(plan(bitnet(), "o", {.container = Container::gguf})->container, Container::gguf);
+  refused(plan(bitnet(), "o.gguf", {.drop = "weight"}), {"'weight'", "all 24 tensors"});
+}
+
+TEST(ModelPlan, NothingToDoIsNoted) {
+  const auto last_note = [](const std::vector<ModelTensor>& tensors, const WriteOptions& options) {
+    const auto made = plan(tensors, "o.safetensors", options);
+    return made.ok() && !made->notes.empty() ? made->notes.back() : "";
+  };
+  EXPECT_EQ(last_note(bitnet(), {}), "");
+  EXPECT_NE(last_note(bitnet(), {.exclude = "proj"}).find("nothing is quantized"), std::string::npos);
+  EXPECT_EQ(last_note(bitnet(), {.layout = Layout::b3, .quantize = false}), "no matrix is ternary, so none becomes b3");
 }
 
 TEST(ModelPlan, ConvertingLeavesFloatsAndRepacksTrits) {

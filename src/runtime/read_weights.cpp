@@ -47,8 +47,9 @@ Status check_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor) {
 
 Status check_bytes(const ModelTensor& tensor, std::uint64_t found) {
   if (tensor.ternary || !tensor.checksum || found == *tensor.checksum) return {};
-  return error(Code::corrupt_file, kWhere, "'{}': the checksum of its bytes is {:016x}, the file says {:016x}",
-               escaped(tensor.name), found, *tensor.checksum);
+  return error(Code::corrupt_file, kWhere,
+               "'{}' is damaged: the checksum of its bytes is {:016x}, the file says {:016x}", escaped(tensor.name),
+               found, *tensor.checksum);
 }
 
 ImportedRows::ImportedRows(const ModelTensor& tensor, std::span<const std::uint8_t> bytes)
@@ -168,8 +169,8 @@ Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& c
 }
 
 Error wrong_checksum(std::uint64_t found, std::uint64_t said) {
-  return error(Code::corrupt_file, kWhere, "the checksum of trits and scales is {:016x}, the file says {:016x}", found,
-               said);
+  return error(Code::corrupt_file, kWhere,
+               "it is damaged: the checksum of trits and scales is {:016x}, the file says {:016x}", found, said);
 }
 
 }  // namespace tern
