@@ -41,7 +41,9 @@ void add_convert(CLI::App& app, Session& session) {
   command->add_option("input", arguments->input, "A checkpoint: .safetensors, .gguf, index or folder")
       ->required()
       ->type_name("IN");
-  command->add_option("-o,--output", arguments->output_path, "Where the model goes")->required()->type_name("OUT");
+  command->add_option("-o,--output", arguments->output_path, "A .gguf or .safetensors file")
+      ->required()
+      ->type_name("OUT");
   command
       ->add_option(
           "--format", arguments->format,

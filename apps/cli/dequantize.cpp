@@ -80,15 +80,19 @@ void print_as_text(const Report& r) {
 Result<int> run(const DequantizeArguments& arguments) {
   const Result<DType> dtype = parse_dtype(arguments.dtype);
   if (!dtype.ok()) return dtype.error();
+  if (!is_float(*dtype))
+    return Error{Code::unsupported, fmt::format("'{}' holds no fractions; take f32, f16, f64 or bf16", arguments.dtype),
+                 "--dtype"};
   const bool raw = *dtype == DType::bf16;
   for (const char* ending : {".npy", ".npz", ".gguf", ".safetensors"})
     if (raw && arguments.output_path.ends_with(ending))
-      return Error{Code::invalid_argument,
-                   fmt::format("'{}': bf16 is written as bare numbers, which are no {}; name it otherwise, as in '{}', "
-                               "or take another --dtype",
-                               arguments.output_path, ending,
-                               std::filesystem::path(arguments.output_path).replace_extension(".bin").string()),
-                   "--output"};
+      return Error{
+          Code::invalid_argument,
+          fmt::format("'{}': bf16 is written raw, without a header, which is no {}; name it otherwise, as in '{}', "
+                      "or take another --dtype",
+                      arguments.output_path, ending,
+                      std::filesystem::path(arguments.output_path).replace_extension(".bin").string()),
+          "--output"};
   if (Status path = check_output_path(arguments.input, arguments.output_path, raw ? "" : ".npy"); !path.ok())
     return path.error();
   ProgressBar bar(!arguments.output.json && !arguments.output.verbose);
@@ -133,7 +137,7 @@ void add_dequantize(CLI::App& app, Session& session) {
   command->add_option("-o,--output", arguments->output_path, "A .npy file; of bf16 any other name")
       ->required()
       ->type_name("OUT");
-  command->add_option("--dtype", arguments->dtype, "f32 (default), f16 or f64 as .npy; bf16 as bare numbers")
+  command->add_option("--dtype", arguments->dtype, "f32 (default), f16 or f64 as .npy; bf16 raw, without a header")
       ->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_device_argument(*command, arguments->device);

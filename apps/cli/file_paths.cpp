@@ -1,4 +1,4 @@
-// What can be known about an output path before hours of work go into it.
+// What can be known about inputs and outputs before hours of work go into them.
 #include "file_paths.h"
 
 #include <fmt/format.h>
@@ -25,6 +25,10 @@ Status check_output_path(const std::string& input, const std::string& output, co
                              fs::path(output).replace_extension(ending).string()),
                  "--output"};
   return {};
+}
+
+bool is_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::f64 || dtype == DType::bf16;
 }
 
 std::size_t file_bytes(const std::string& path) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 namespace tern::cli {
 namespace {
@@ -20,12 +22,16 @@ Error bad(std::string where, std::string message) {
 
 Result<std::vector<KernelTiles>> read_tiles(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Code::io_error, fmt::format("cannot open '{}'", path), "--kernel-config"};
   std::string text(kMaxConfigBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad())
+    return Error{Code::io_error, fmt::format("cannot read '{}': {}", path, std::generic_category().message(errno)),
+                 "--kernel-config"};
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMaxConfigBytes) return bad("--kernel-config", fmt::format("'{}' is longer than 1 MiB", path));
-  return parse_kernel_config(text);
+  Result<std::vector<KernelTiles>> tiles = parse_kernel_config(text);
+  if (!tiles.ok()) return Error{tiles.code(), fmt::format("'{}': {}", path, tiles.error().message), "--kernel-config"};
+  return tiles;
 }
 
 }  // namespace
@@ -67,8 +73,11 @@ Result<ReadOptions> parse(const ReadArguments& arguments) {
     options.tiles = *std::move(tiles);
   }
   for (const std::string& word : arguments.gguf_types) {
+    constexpr std::array kTypes = {StoredType::tl2, StoredType::mxfp4, StoredType::q2_0, StoredType::q2_0_g128};
     const Result<StoredType> type = parse_stored_type(word);
-    if (!type.ok()) return type.error();
+    if (!type.ok() || std::find(kTypes.begin(), kTypes.end(), *type) == kTypes.end())
+      return bad("--gguf-type",
+                 fmt::format("'{}' is not TL2, MXFP4, Q2_0 or Q2_0_G128, what ids 39 and 42 mean", word));
     options.open.gguf_types.push_back(*type);
   }
   return options;
@@ -90,7 +99,7 @@ Result<WriteOptions> parse(const WriteArguments& arguments, const std::string& f
   WriteOptions options;
   if (!arguments.container.empty()) {
     const Result<Container> container = parse_container(arguments.container);
-    if (!container.ok()) return container.error();
+    if (!container.ok()) return bad("--container", container.error().message);
     options.container = *container;
   }
   if (!format.empty()) {

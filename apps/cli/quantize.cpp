@@ -25,7 +25,7 @@ namespace {
 struct QuantizeArguments {
   std::string input;
   std::string output_path;
-  std::string dtype;  // with shape: the input is bare numbers
+  std::string dtype;  // with shape: the input is raw, numbers without a header
   std::string shape;
   SchemeArguments scheme;
   bool granularity_given = false;
@@ -155,7 +155,7 @@ Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float&
   return options;
 }
 
-// The input: .npy by its header, or bare numbers of the type and shape that were given.
+// The input: .npy by its header, or raw, of the type and shape that were given.
 Result<NpyFile> open_input(const QuantizeArguments& arguments) {
   if (arguments.dtype.empty() && arguments.shape.empty()) return NpyFile::open(arguments.input);
   if (arguments.dtype.empty() || arguments.shape.empty()) {
@@ -217,8 +217,11 @@ Result<int> run_checkpoint(const QuantizeArguments& arguments) {
 }
 
 Result<int> run(const QuantizeArguments& arguments) {
-  if (arguments.dtype.empty() && is_checkpoint(arguments.input)) return run_checkpoint(arguments);
-  if (std::error_code ignored; !std::filesystem::exists(arguments.input, ignored) && !ignored)
+  std::error_code ignored;
+  if (arguments.dtype.empty() ? is_checkpoint(arguments.input)
+                              : std::filesystem::is_directory(arguments.input, ignored))
+    return run_checkpoint(arguments);
+  if (!std::filesystem::exists(arguments.input, ignored) && !ignored)
     return Error{Code::io_error,
                  fmt::format("'{}' does not exist; name a .npy file, or a checkpoint: a folder, .safetensors or .gguf",
                              arguments.input),
@@ -229,7 +232,6 @@ Result<int> run(const QuantizeArguments& arguments) {
     return Error{Code::invalid_argument,
                  fmt::format("'{}' is a tensor; auto is for checkpoints, name cpu or cuda:0", arguments.input),
                  "--device"};
-  if (Status path = check_output_path(arguments.input, arguments.output_path, ".npz"); !path.ok()) return path.error();
   float scale = 0;
   const Result<QuantizeOptions> options = parse_options(arguments, scale);
   if (!options.ok()) return options.error();
@@ -243,6 +245,12 @@ Result<int> run(const QuantizeArguments& arguments) {
   if (!context.ok()) return context.error();
   const Result<NpyFile> file = open_input(arguments);
   if (!file.ok()) return file.error();
+  if (!is_float(file->view().dtype))
+    return Error{Code::unsupported,
+                 fmt::format("'{}' is {}; f32, f16, bf16 and f64 are quantized, so convert it first", arguments.input,
+                             name(file->view().dtype)),
+                 "input"};
+  if (Status path = check_output_path(arguments.input, arguments.output_path, ".npz"); !path.ok()) return path.error();
 
   const ConstTensorView input = file->view();
   Seconds seconds;
@@ -282,7 +290,8 @@ void add_quantize(CLI::App& app, Session& session) {
       ->add_option("-o,--output", arguments->output_path, "An .npz of a tensor; .gguf or .safetensors of a checkpoint")
       ->required()
       ->type_name("OUT");
-  command->add_option("--dtype", arguments->dtype, "Of raw input: bf16, f16, f32 or f64")->type_name("NAME");
+  command->add_option("--dtype", arguments->dtype, "Of raw input, numbers without a header: bf16, f16, f32, f64")
+      ->type_name("NAME");
   command->add_option("--shape", arguments->shape, "Of raw input")->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
   command->get_option("--granularity")->each([given = &arguments->granularity_given](const std::string&) {

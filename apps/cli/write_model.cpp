@@ -166,7 +166,7 @@ Result<int> quantize_model(const QuantizeWords& words, const QuantizeModelArgume
     write->granularity = *granularity;
   }
   if (!arguments.match.empty() && arguments.match != "bitnet")
-    return Error{Code::invalid_argument, fmt::format("'{}' is not bitnet", arguments.match), "--match"};
+    return Error{Code::invalid_argument, fmt::format("'{}' cannot be matched; bitnet can", arguments.match), "--match"};
   write->match_bitnet = !arguments.match.empty();
   write->include = arguments.include;
   write->exclude = arguments.exclude;

@@ -95,7 +95,7 @@ TEST_F(BadInputTest, FilesThatAreBroken) {
 TEST_F(BadInputTest, FilesOfAnotherKind) {
   expect_quantize_refused("object.npy", "unsupported", "|O");
   expect_quantize_refused("fortran.npy", "unsupported", "fortran");
-  expect_quantize_refused("integers.npy", "unsupported", "i32");
+  expect_quantize_refused("integers.npy", "unsupported", "'integers.npy' is i32; f32, f16");
   expect_quantize_refused("empty.npy", "empty_input", "[0, 4]");
 }
 
@@ -115,7 +115,8 @@ TEST_F(BadInputTest, RawInputThatDoesNotFit) {
   expect_quantize_refused("text.npy", "invalid_argument", "'4x8' was given without --dtype", {"--shape", "4x8"});
   expect_refused({"dequantize", "good.npz", "-o", "y.npy", "--dtype", "bf16"}, "invalid_argument", "y.npy");
   expect_refused({"dequantize", "good.npz", "-o", "y.npy", "--dtype", "f8"}, "invalid_argument", "f8");
-  expect_refused({"dequantize", "good.npz", "-o", "y.npy", "--dtype", "i32"}, "unsupported", "i32");
+  expect_refused({"dequantize", "good.npz", "-o", "y.npy", "--dtype", "i32"}, "unsupported",
+                 "'i32' holds no fractions; take f32");
 }
 
 TEST_F(BadInputTest, AnF64ScaleBeyondF32) {

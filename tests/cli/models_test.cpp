@@ -321,7 +321,14 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   expect_error({"quantize", "model", "-o", "a.gguf", "--kernel", "abacus"}, {"abacus", "tern kernels"});
   expect_error({"quantize", "gone.gguf", "-o", "a.gguf"}, {"gone.gguf", "No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--variant", "x64"}, {"x64", "arm_64"});
-  expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"}, {"none.ini"});
+  expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"},
+               {"'none.ini': No such file"});
+  expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "model"},
+               {"'model': Is a directory"});
+  expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "model/config.json"},
+               {"'model/config.json': line 1"});
+  expect_error({"inspect", "model", "--gguf-type", "F32"}, {"--gguf-type", "'F32' is not TL2"});
+  expect_error({"quantize", "model", "-o", "a.npz", "--dtype", "f32", "--shape", "2x2"}, {"--dtype", "checkpoint"});
   expect_error({"quantize", "model", "-o", "a.safetensors", "--architecture", "bitnet"}, {"--architecture", "GGUF"});
   expect_error({"quantize", "model", "-o", "a.gguf", "--later-tl2"}, {"--later-tl2", "i2_s"});
   expect_error({"quantize", "model", "-o", "a.gguf", "--architecture", "llama"}, {"llama", "order"});
