@@ -101,12 +101,14 @@ TEST(Select, PromptsGoToAmxAndTokensToAvx512) {
     ProblemFacts problem = linear_i2();
     problem.format = format;
     const std::string linear = "linear." + std::string(name(format)) + '.';
-    problem.m = 4;
+    const std::int64_t least = format == Format::i2 || format == Format::b3 ? 4 : 16;
+    problem.m = least;
     EXPECT_EQ(choose(kXeon, {}, {}, problem).explanation.chosen, linear + "x86_amx_int8");
-    problem.m = 3;
+    problem.m = least - 1;
     const auto s = choose(kXeon, {}, {}, problem);
     EXPECT_EQ(s.explanation.chosen, linear + (format == Format::b3 ? "x86_avx512vbmi" : "x86_avx512vnni"));
-    EXPECT_EQ(reasons(s).at(linear + "x86_amx_int8"), "m is 3, below its 4");
+    EXPECT_EQ(reasons(s).at(linear + "x86_amx_int8"),
+              "m is " + std::to_string(least - 1) + ", below its " + std::to_string(least));
   }
 }
 #endif

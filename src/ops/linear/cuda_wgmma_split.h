@@ -110,10 +110,20 @@ struct SplitMultiplier {
   using Sums = int[S::kWidth / 2];
   using Operands = unsigned[2][4];
 
-  [[nodiscard]] __device__ Tile read() const {
-    hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity);
-    return Tile::at(reinterpret_cast<const uint4*>(memory + S::kWeights + ring.stage * S::kWeightBytes) + thread +
+  // The next tile is read while products run; but bytes that are operands as they are stay in registers that products
+  // still read, so those of 8 bits are read when their registers are free.
+  static constexpr bool kReadsAhead = S::W::kBits < 8;
+
+  __device__ void wait_full() const { hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity); }
+  [[nodiscard]] __device__ Tile read(unsigned stage) const {
+    return Tile::at(reinterpret_cast<const uint4*>(memory + S::kWeights + stage * S::kWeightBytes) + thread +
                     thread / kWarp * (Tile::kStride - kWarp));
+  }
+  template <int kHalf>
+  __device__ void decode(const Tile& ahead, unsigned stage, Operands& a) const {
+    const Tile tile = kReadsAhead ? ahead : read(stage);
+    tile.operand(a[0], 2 * kHalf);
+    tile.operand(a[1], 2 * kHalf + 1);
   }
   // The compiler moves nothing of these registers across: see WgmmaMultiplier.
   static __device__ void keep(Sums& sums) {
@@ -134,22 +144,26 @@ struct SplitMultiplier {
     if (++used == S::kStages) used = 0;
   }
 
-  // Adds to the sums, which begin as 0. The next words come while products run.
+  // Adds to the sums, which begin as 0.
   __device__ void sum(Sums& sums, int count) {
-    Tile tile = read(), next = tile;
+    Tile tile, next;
     Operands even, odd;  // the halves of a step
+    wait_full();
+    if constexpr (kReadsAhead) tile = next = read(ring.stage);
     keep(sums);
     for (int step = 0;; ++step) {
-      tile.operand(even[0], 0);
-      tile.operand(even[1], 1);
-      const std::uint64_t x = hopper::operand_at(shared + S::kX + ring.stage * S::kXBytes);
+      const unsigned stage = ring.stage;
+      decode<0>(tile, stage, even);
+      const std::uint64_t x = hopper::operand_at(shared + S::kX + stage * S::kXBytes);
       multiply(sums, even, x);
       ring.advance();
-      if (step + 1 < count) next = read();
+      if (step + 1 < count) {
+        wait_full();
+        if constexpr (kReadsAhead) next = read(ring.stage);
+      }
       hopper::wait_products<1>();  // of the step before
       if (step > 0) release();
-      tile.operand(odd[0], 2);
-      tile.operand(odd[1], 3);
+      decode<1>(tile, stage, odd);
       multiply(sums, odd, x + 2 * hopper::kOperandStep);
       if (step + 1 == count) break;
       tile = next;
