@@ -1,4 +1,4 @@
-// Little-endian integers in byte strings, at any alignment.
+// Little-endian integers in byte strings, at any alignment; texts and floats as bytes.
 #pragma once
 
 #include <concepts>
@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace tern {
 
@@ -29,6 +31,14 @@ inline std::span<const std::uint8_t> bytes_of(const std::string& text) {
 }
 inline std::string_view text_of(std::span<const std::uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+// Floats as the bytes they are made of.
+inline std::span<const std::uint8_t> bytes_of(std::span<const float> values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+}
+inline void append_bytes(std::vector<std::uint8_t>& to, std::span<const float> values) {
+  const auto bytes = bytes_of(values);
+  to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
 }  // namespace tern

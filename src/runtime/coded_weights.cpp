@@ -5,12 +5,12 @@
 #include <cmath>
 #include <mutex>
 
-#include "base/checked.h"
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "format/format.h"
 #include "format/q4_0.h"
 #include "format/q8_0.h"
+#include "io/little_endian.h"
 #include "ops/elements.h"
 #include "ops/ranges.h"
 
@@ -149,8 +149,7 @@ CodedLoss cast_to_codes(const Threads& threads, std::span<const std::uint8_t> fr
       .format = format, .n = count, .k = kCodedGroup, .granularity = Granularity::group(kCodedGroup), .blocks = blocks};
   std::vector<float> apart(static_cast<std::size_t>(count));
   if (!rows.read_rows(0, count, codes.data(), apart.data()).ok()) return {.bad_element = 0};  // they are all finite
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(apart.data());
-  scales.insert(scales.end(), bytes, bytes + apart.size() * sizeof(float));
+  append_bytes(scales, apart);
   return loss;
 }
 

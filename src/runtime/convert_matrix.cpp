@@ -2,6 +2,7 @@
 #include "runtime/convert_matrix.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "device/topology.h"
 #include "format/checksum.h"
 #include "format/format.h"
+#include "io/little_endian.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
 #include "runtime/conveyor.h"
@@ -24,10 +26,6 @@ constexpr std::string_view kWhere = "write_model";
 // Page caches take few large writes faster than many small ones: 4.4 GB/s instead of 2.8 with 64 KiB, ext4.
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of all pieces at work together, where rows are long
-
-std::span<const std::uint8_t> bytes_of(const std::vector<float>& scales) {
-  return {reinterpret_cast<const std::uint8_t*>(scales.data()), scales.size() * sizeof(float)};
-}
 
 class Converter {
  public:

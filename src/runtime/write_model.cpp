@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/checksum.h"
+#include "io/little_endian.h"
 #include "io/mapped_file.h"
 #include "io/output_file.h"
 #include "plan/context_state.h"
@@ -241,8 +242,7 @@ class Pipeline {
       scales.resize(blocks ? 0 : static_cast<std::size_t>(count * coded.scales_per_row()));
       TERN_RETURN_IF_ERROR(blocks ? coded.write_blocks(first, count, out.data())
                                   : coded.read_rows(first, count, out.data(), scales.data()));
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(scales.data());
-      scales_[i].bytes.insert(scales_[i].bytes.end(), bytes, bytes + scales.size() * sizeof(float));
+      append_bytes(scales_[i].bytes, scales);
       after.add(out);
       TERN_RETURN_IF_ERROR(not_its_fault(write(out)));
     }

@@ -167,10 +167,12 @@ Status check_weight_scales(const CanonicalWeights& w) {
   return {};
 }
 
+std::span<const std::uint8_t> scale_bytes(const CanonicalWeights& w) {
+  const auto count = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total);
+  return {reinterpret_cast<const std::uint8_t*>(w.scales), count * sizeof(float)};
+}
 std::uint64_t checksum_of(const CanonicalWeights& w) {
-  const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
-  return checksum_rows({w.codes, w.n, row_bytes(w.format, w.k), w.stride_bytes},
-                       {reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
+  return checksum_rows({w.codes, w.n, row_bytes(w.format, w.k), w.stride_bytes}, scale_bytes(w));
 }
 
 PackedScales PackedScales::of(std::int64_t n, std::int64_t k, const Granularity& granularity) {
@@ -283,8 +285,7 @@ Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const RowRe
     sum.add({codes, static_cast<std::size_t>(rows * line)});
   }
   PackedScales::of(w.n, w.k, w.granularity).arrange(w, places.scales);
-  const auto scale_bytes = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total) * sizeof(float);
-  sum.add({reinterpret_cast<const std::uint8_t*>(w.scales), scale_bytes});
+  sum.add(scale_bytes(w));
   places.state.checksum = sum.value();
   return std::move(places.state);
 }
