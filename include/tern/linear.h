@@ -2,7 +2,6 @@
 // its plan, and BitLinear.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

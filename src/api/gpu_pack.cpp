@@ -2,6 +2,7 @@
 #include "api/gpu_pack.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/errors.h"

@@ -9,6 +9,7 @@
 #include "api/gpu_quantize.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 

@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "format/format.h"
+#include "format/i2.h"
 #include "format/layout.h"
 #include "ops/ranges.h"
 #include "ops/views.h"

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "format/i2.h"
 #include "simd/half.h"
 
 namespace tern {

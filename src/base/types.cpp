@@ -1,9 +1,6 @@
 // Words to names and back.
 #include "tern/types.h"
 
-#include <array>
-#include <utility>
-
 #include "base/errors.h"
 #include "base/words.h"
 

@@ -4,8 +4,6 @@
 
 #include <dlfcn.h>
 
-#include <mutex>
-
 #include "base/fmt.h"
 
 namespace tern::cuda {

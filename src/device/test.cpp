@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cfenv>
 #include <mutex>
 #include <numeric>
 #include <thread>

@@ -1,7 +1,6 @@
 // NpyFile, save_npy and save_raw.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 

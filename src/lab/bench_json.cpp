@@ -1,5 +1,4 @@
 // A report as JSON: the machine with the limits' loops that won, and the records.
-#include "base/errors.h"
 #include "commit.h"
 #include "device/topology.h"
 #include "lab/bench.h"

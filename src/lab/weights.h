@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 namespace tern::lab {
 

@@ -2,12 +2,12 @@
 #include "runtime/bitnet_match.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "format/format.h"
 #include "ops/elements.h"
-#include "plan/context_state.h"
 
 namespace tern {
 namespace {

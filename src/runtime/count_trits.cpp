@@ -2,6 +2,7 @@
 #include "runtime/count_trits.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "format/format.h"

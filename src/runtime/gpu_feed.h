@@ -12,7 +12,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "plan/own_stream.h"
 #include "runtime/quantized_rows.h"

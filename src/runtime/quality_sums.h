@@ -1,7 +1,6 @@
 // The quality of a quantized matrix with the scales as they are stored, from sums over pieces of its rows.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -1,6 +1,7 @@
 // The fast sums against measure_quality(), casts, and BitNet's own rounding.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "ops/ranges.h"
 #include "tern/layout.h"

@@ -1,6 +1,7 @@
 // Where the time of a conversion goes: what each thread does or waits for, in the mean over the threads.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <mutex>

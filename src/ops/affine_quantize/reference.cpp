@@ -2,7 +2,6 @@
 #include <cmath>
 #include <vector>
 
-#include "base/checked.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/elements.h"
 

@@ -2,7 +2,6 @@
 // loops do not take (groups that share a byte).
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <type_traits>
 
 #include "base/checked.h"
