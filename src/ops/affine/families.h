@@ -1,4 +1,4 @@
-// The ranges of a tensor as the lines they lie on, for ops that add up over each range.
+// The ranges of a tensor as the lines they lie on, for ops that look at a range as a whole.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 
 #include "base/errors.h"
 #include "base/words.h"
-#include "ops/choose_qparams/ranges.h"
 
 namespace tern {
 namespace {
@@ -12,6 +11,8 @@ constexpr WordTable<QparamsMethod, 4> kMethods = {{{QparamsMethod::minmax, "minm
                                                    {QparamsMethod::absmax, "absmax"},
                                                    {QparamsMethod::percentile, "percentile"},
                                                    {QparamsMethod::mse, "mse"}}};
+
+constexpr std::int64_t kMostCopied = std::int64_t{1} << 40;  // elements: their bytes, for all threads, fit in 63 bits
 
 // Of methods that look at a range many times, which one block of a GPU's threads does: about a second.
 constexpr std::int64_t kLongestOnGpu = std::int64_t{1} << 20;

@@ -35,6 +35,11 @@ void store(const Params& params, std::int64_t range, const Chosen<T>& chosen) {
   if (params.zero_points != nullptr) store_element(params.zero_points, range, chosen.zero_point);
 }
 
+// Methods that look at a range many times work on a copy.
+inline bool copies_ranges(const ChooseQparams::Problem& p) {
+  return p.method == QparamsMethod::percentile || p.method == QparamsMethod::mse;
+}
+
 struct ReferenceTable {};
 
 std::size_t reference_workspace(const ReferenceTable&, const ChooseQparams::Problem&, int threads);

@@ -7,15 +7,17 @@
 #include <mutex>
 #include <type_traits>
 
+#include "base/checked.h"
 #include "memory/workspace.h"
+#include "ops/affine/families.h"
 #include "ops/affine/pieces.h"
 #include "ops/choose_qparams/choose_qparams.h"
-#include "ops/choose_qparams/ranges.h"
 #include "ops/elements.h"
 
 namespace tern::choose_qparams {
 namespace {
 
+using affine::Family;
 using affine::kChunk;
 using affine::kElemsPerPiece;
 using affine::Lines;
@@ -178,7 +180,7 @@ class Driver {
 
   // Some groups of a line at a time.
   void short_groups() {
-    const std::int64_t len = lines_.group, ranges = families_.ranges(), some = kChunk / len;
+    const std::int64_t len = lines_.group, ranges = ceil_div(lines_.k, len), some = kChunk / len;
     const std::int64_t per_line = ceil_div(ranges, some);
     each_item(lines_.count * per_line, some * len, [&](Buffers<T>& buffers, std::int64_t item) {
       const std::int64_t line = item / per_line, first = item % per_line * some;
@@ -199,12 +201,12 @@ class Driver {
     in_parts(parts, [&] {
       each_item(p_.count * parts, ceil_div(longest, parts), [&](Buffers<T>& buffers, std::int64_t item) {
         const std::int64_t index = item / parts, part = item % parts;
-        const Range range = range_at(lines_, families_, index);
+        const Family range = families_[index];
         const std::int64_t per_line = ceil_div(range.len, kChunk), chunks = range.lines * per_line;
         Extremes<T> all;
         for (std::int64_t i = chunks * part / parts; i < chunks * (part + 1) / parts; ++i) {
           const std::int64_t at = i % per_line * kChunk, n = std::min(kChunk, range.len - at);
-          const Elements e = elements(buffers, families_.line(range.family, i / per_line), range.column + at, n);
+          const Elements e = elements(buffers, range.line(i / per_line), range.column + at, n);
           Extremes<T> here;
           refuse_unless(extremes(e.x, e.dtype, 1, n, &here.up, &here.down));
           all.merge(here);
@@ -222,29 +224,32 @@ class Driver {
     in_parts(parts, [&] {
       const std::int64_t elems = std::min(lines_.k, kChunk) * ceil_div(longest, parts);
       each_item(items * parts, elems, [&](Buffers<T>& buffers, std::int64_t item) {
-        const std::int64_t part = item % parts, family = item / parts / per_line;
+        const Family family = families_[item / parts / per_line];
+        const std::int64_t part = item % parts, lines = family.lines;
         const std::int64_t column = item / parts % per_line * kChunk, n = std::min(kChunk, lines_.k - column);
-        const std::int64_t lines = families_.lines(family);
         std::fill_n(buffers.up, n, T{0});
         std::fill_n(buffers.down, n, T{0});
         for (std::int64_t j = lines * part / parts; j < lines * (part + 1) / parts; ++j) {
-          const Elements e = elements(buffers, families_.line(family, j), column, n);
+          const Elements e = elements(buffers, family.line(j), column, n);
           refuse_unless(each(e.x, e.dtype, n, buffers.up, buffers.down));
         }
-        finish(family * lines_.k + column, n, buffers.up, buffers.down, parts);
+        finish(family.range + column, n, buffers.up, buffers.down, parts);
       });
     });
   }
 
   // A range as T, one element after the other. False: one of them is not finite, and refused.
   bool copy(std::int64_t index, T* to, std::int64_t& n) const {
-    const Range range = range_at(lines_, families_, index);
+    const bool column = lines_.run == Lines::Run::each;  // a range is one of its family's
+    Family range = families_[column ? index / lines_.k : index];
+    if (column) range.column = index % lines_.k;
+    if (column) range.len = 1;
     const DType dtype = p_.problem.dtype;
     const std::int64_t stride = lines_.tensors[0].last;
     n = range.lines * range.len;
     bool finite = true;
     for (std::int64_t j = 0; j < range.lines; ++j) {
-      const std::int64_t begin = lines_.offset_of(families_.line(range.family, j)) + range.column * stride;
+      const std::int64_t begin = lines_.offset_of(range.line(j)) + range.column * stride;
       for (std::int64_t i = 0; i < range.len; ++i) {
         const double v = read_element(p_.x.data, dtype, begin + i * stride);
         finite = finite && std::isfinite(v);
@@ -322,7 +327,7 @@ class Driver {
   const Exec& exec_;
   Scratch<T> scratch_;
   Lines lines_;
-  Families families_;
+  affine::Families families_;
   std::mutex mutex_;
   std::atomic<bool> refused_{false};
   std::atomic<std::int64_t> large_{kNone};  // the first range whose scale its type cannot hold

@@ -5,7 +5,6 @@
 #include "memory/workspace.h"
 #include "ops/affine/families.h"
 #include "ops/choose_qparams/cuda_segments.h"
-#include "ops/choose_qparams/ranges.h"
 
 namespace tern::choose_qparams {
 
