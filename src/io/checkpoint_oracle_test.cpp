@@ -5,8 +5,8 @@
 #include <array>
 
 #include "io/container.h"
-#include "io/python.h"
 #include "tern/checkpoint.h"
+#include "tests/support/python.h"
 
 namespace tern {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "io/gguf_bytes.h"
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "io/test_files.h"
 #include "tern/checkpoint.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "io/gguf_bytes.h"
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern::gguf {
 namespace {

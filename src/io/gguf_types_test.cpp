@@ -3,7 +3,7 @@
 
 #include "io/gguf.h"
 #include "io/gguf_bytes.h"
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern::gguf {
 namespace {

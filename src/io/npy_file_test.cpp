@@ -5,8 +5,8 @@
 #include <numeric>
 #include <vector>
 
-#include "io/test_files.h"
 #include "tern/io.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

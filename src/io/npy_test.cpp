@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "format/format.h"
-#include "io/python.h"
 #include "tern/io.h"
+#include "tests/support/python.h"
 
 namespace tern {
 namespace {

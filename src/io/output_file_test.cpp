@@ -10,7 +10,7 @@
 #include <csignal>
 #include <functional>
 
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

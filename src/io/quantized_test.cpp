@@ -12,9 +12,9 @@
 #include "format/checksum.h"
 #include "format/format.h"
 #include "io/npy.h"
-#include "io/test_files.h"
 #include "io/zip_store.h"
 #include "tern/io.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern::safetensors {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "io/container.h"
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "io/crc32.h"
 #include "io/mapped_file.h"
-#include "io/test_files.h"
 #include "io/zip_store.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

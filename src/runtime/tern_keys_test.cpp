@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "io/test_files.h"
 #include "tern/model.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

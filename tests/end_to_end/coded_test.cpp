@@ -5,10 +5,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include "io/python.h"
+#include "io/little_endian.h"
 #include "tern/linear.h"
 #include "tern/model.h"
 #include "tests/support/bitnet_checkpoint.h"
+#include "tests/support/python.h"
 
 namespace tern {
 namespace {
@@ -137,10 +138,8 @@ TEST_F(Coded, OtherScalesBecomeBlocksWhereTheyAre) {
     auto writer = CheckpointWriter::create(folder_ / "w.safetensors", Container::safetensors, keys,
                                            {{.name = "w", .type = StoredType::i8, .shape = {2, k}},
                                             {.name = "w.scales", .type = StoredType::f32, .shape = shape}});
-    const std::span<const std::uint8_t> apart(reinterpret_cast<const std::uint8_t*>(scales.data()),
-                                              scales.size() * sizeof(float));
     for (const StoredTensor& tensor : writer->tensors())
-      EXPECT_TRUE(writer->write(tensor.name == "w" ? std::span(codes) : apart).ok());
+      EXPECT_TRUE(writer->write(tensor.name == "w" ? std::span(codes) : bytes_of(scales)).ok());
     EXPECT_TRUE(writer->finish().ok());
     return text(write("w.safetensors", "w.gguf", {.quantize = false, .architecture = "bitnet-b1.58"}));
   };

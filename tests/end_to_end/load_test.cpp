@@ -4,10 +4,10 @@
 #include <cstring>
 #include <random>
 
-#include "io/test_files.h"
 #include "tern/linear.h"
 #include "tern/model.h"
 #include "tests/support/bitnet_checkpoint.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -9,10 +9,10 @@
 #include <fstream>
 #include <random>
 
-#include "io/test_files.h"
 #include "simd/half.h"
 #include "tern/checkpoint.h"
 #include "tern/model.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

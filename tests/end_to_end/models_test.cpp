@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstring>
 
-#include "io/test_files.h"
 #include "plan/context_state.h"
 #include "tern/model.h"
 #include "tests/support/bitnet_checkpoint.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -1,9 +1,9 @@
 // Other people's readers see in our files what we see: PyPI's gguf and safetensors with NumPy, and the reverse.
 #include <gtest/gtest.h>
 
-#include "io/python.h"
 #include "tern/model.h"
 #include "tests/support/bitnet_checkpoint.h"
+#include "tests/support/python.h"
 
 namespace tern {
 namespace {

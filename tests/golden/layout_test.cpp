@@ -9,8 +9,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "io/test_files.h"
 #include "tests/support/layout_cases.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 namespace {

@@ -1,4 +1,4 @@
-// What the tests of this room share: a folder that goes away, whole files as strings, and how an error is expected.
+// What tests of files share: a folder that goes away, whole files as strings, and how an error is expected.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace tern {
 class TempFolder {
  public:
   TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tern_io_XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "tern_test_XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << name;
     path_ = name;
   }

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "io/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace tern {
 
