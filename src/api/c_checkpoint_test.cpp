@@ -1,10 +1,9 @@
 // Tests of the C ABI of checkpoints and metadata: written, read back, and refused.
-#include <unistd.h>
-
 #include <cstddef>
 #include <filesystem>
 
 #include "api/c_test.h"
+#include "tests/support/test_files.h"
 
 namespace tern::c_test {
 namespace {
@@ -16,16 +15,11 @@ using MetadataHandle = std::unique_ptr<tern_metadata, Destroy<tern_metadata_dest
 class CCheckpoint : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "tern_c_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     tern_metadata* made = nullptr;
     ASSERT_EQ(tern_metadata_create(&made), TERN_OK);
     metadata_.reset(made);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  [[nodiscard]] std::string path(const char* name) const { return (folder_ / name).string(); }
+  [[nodiscard]] std::string path(const char* name) const { return folder_ / name; }
   [[nodiscard]] std::string json(const char* key) const {
     std::string text(200, '?');
     std::size_t length = 0;
@@ -41,7 +35,7 @@ class CCheckpoint : public testing::Test {
     return WriterHandle(made);
   }
 
-  std::filesystem::path folder_;
+  TempFolder folder_;
   MetadataHandle metadata_;
 };
 
@@ -231,7 +225,7 @@ TEST_F(CCheckpoint, WhatCannotBeWrittenIsRefusedBeforeAnythingIs) {
   EXPECT_FAILS(tern_checkpoint_writer_create(path("a").c_str(), TERN_CONTAINER_GGUF, nullptr, nullptr, 1, &writer),
                TERN_INVALID_ARGUMENT, "tensors is NULL but tensor_count is 1");
   EXPECT_EQ(writer, nullptr);
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_EQ(folder_.count(), 0U);
   tern_checkpoint* checkpoint = nullptr;
   EXPECT_FAILS(tern_checkpoint_open(path("a").c_str(), nullptr, &checkpoint), TERN_IO_ERROR, "No such file");
   const char* const types[] = {"TL2", "XX"};

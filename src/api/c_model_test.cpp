@@ -1,12 +1,11 @@
 // Tests of the C ABI of models: the same answers as in C++, and what it refuses.
-#include <unistd.h>
-
 #include <filesystem>
 #include <map>
 
 #include "api/c_test.h"
 #include "tern/model.h"
 #include "tests/support/bitnet_checkpoint.h"
+#include "tests/support/test_files.h"
 
 namespace tern::c_test {
 namespace {
@@ -21,19 +20,14 @@ constexpr const char* kUp = "model.layers.0.mlp.up_proj.weight";
 class CModel : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    std::string name = (std::filesystem::temp_directory_path() / "tern_c_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder() = name;
+    folder_ = std::make_unique<TempFolder>();
     std::filesystem::create_directory(path("model"));
     const Status written = write_bitnet_folder(path("model"), {.layers = 1});
     ASSERT_TRUE(written.ok()) << written.error().str();
   }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
-  static std::filesystem::path& folder() {
-    static std::filesystem::path value;
-    return value;
-  }
-  static std::string path(const std::string& name) { return (folder() / name).string(); }
+  static void TearDownTestSuite() { folder_.reset(); }
+  static inline std::unique_ptr<TempFolder> folder_;
+  static std::string path(const std::string& name) { return *folder_ / name; }
 
   static ModelHandle open(const std::string& name, const tern_read_options* options = nullptr) {
     tern_model* model = nullptr;
