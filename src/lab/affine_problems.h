@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cmath>
-#include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,9 @@
 #include "tern/affine.h"
 
 namespace tern::lab {
+
+inline constexpr Format kAffineFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
+inline constexpr DType kFloatTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
 struct AffineInput {
   AffineQuantize::Problem problem;
@@ -124,6 +127,19 @@ inline AffineCodes random_codes(Random& random, DType dtype, Format format) {
   for (int i = 0; i + 1 < shape.rank(); ++i) bytes *= shape[i];
   for (std::int64_t i = 0; i < bytes; ++i) in.codes.push_back(static_cast<std::uint8_t>(random.below(256)));
   return in;
+}
+
+// Makes one element of x NaN or an infinity, and tells which.
+inline std::int64_t break_element(Random& random, DType dtype, std::vector<std::byte>& x) {
+  const std::int64_t at = random.below(static_cast<std::int64_t>(x.size() / size_of(dtype)));
+  write_element(x.data(), dtype, at, random.below(2) == 0 ? std::numeric_limits<double>::quiet_NaN() : -HUGE_VAL);
+  return at;
+}
+// What is wrong with a kernel's answer to it; nothing where it named the element.
+template <class T>
+std::string unless_named(const Result<T>& answer, std::int64_t at) {
+  if (!answer.ok() && answer.code() == Code::non_finite && answer.error().index == at) return {};
+  return fmt::format("what is not finite at element {} was not named", at);
 }
 
 }  // namespace tern::lab

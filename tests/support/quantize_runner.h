@@ -1,4 +1,4 @@
-// Runs ternary_quantize kernels below the plan: every kernel of the list that this machine can run, and any table.
+// Runs kernels below the plan: those of any op that this machine can run, and ternary_quantize's with all its data.
 #pragma once
 
 #include <cstring>
@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/fp_env.h"
 #include "base/options.h"
 #include "device/topology.h"
 #include "format/format.h"
@@ -14,6 +13,7 @@
 #include "ops/kernel.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/select.h"
+#include "simd/emulated.h"
 #include "tests/support/gpu.h"
 #include "tests/support/guarded.h"
 
@@ -39,6 +39,16 @@ inline std::vector<NamedKernel> runnable_kernels(std::string_view op, Format for
     if (kernel.info.op == op && kernel.info.format == format && !refused_by_machine(kernel, there, Options{}))
       found.push_back({std::string(kernel.info.name), through_gpu(kernel), true});
   return found;
+}
+
+// The same, and the loops of the op at 32 and 64 bytes, which no instruction set here may have.
+template <template <class> class Loops>
+std::vector<NamedKernel> kernels_and_loops(std::string_view op, Format format) {
+  static constexpr auto k32 = Loops<simd::Emulated<32>>::table(), k64 = Loops<simd::Emulated<64>>::table();
+  auto kernels = runnable_kernels(op, format);
+  kernels.push_back({"emulated 32 bytes", entry(&k32)});
+  kernels.push_back({"emulated 64 bytes", entry(&k64)});
+  return kernels;
 }
 
 inline KernelEntry reference_kernel(std::string_view op, Format format) {

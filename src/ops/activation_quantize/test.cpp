@@ -19,12 +19,7 @@ using test::Random;
 using Problem = ActivationQuantize::Problem;
 
 std::vector<NamedKernel> all_kernels() {
-  static constexpr activation_quantize::SimdTable k32 = activation_quantize::Loops<simd::Emulated<32>>::table();
-  static constexpr activation_quantize::SimdTable k64 = activation_quantize::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels("activation_quantize", Format::i8);
-  kernels.push_back({"emulated 32 bytes", activation_quantize::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", activation_quantize::entry(&k64)});
-  return kernels;
+  return test::kernels_and_loops<activation_quantize::Loops>("activation_quantize", Format::i8);
 }
 
 struct Quantized {

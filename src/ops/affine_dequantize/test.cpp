@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "lab/affine_problems.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_dequantize/generic.h"
-#include "simd/emulated.h"
 #include "tests/support/affine_golden.h"
 #include "tests/support/quantize_runner.h"
 
@@ -20,16 +20,8 @@ using test::Guarded;
 using test::NamedKernel;
 using Problem = AffineDequantize::Problem;
 
-constexpr Format kFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 std::vector<NamedKernel> all_kernels(Format format) {
-  static constexpr affine_dequantize::SimdTable k32 = affine_dequantize::Loops<simd::Emulated<32>>::table();
-  static constexpr affine_dequantize::SimdTable k64 = affine_dequantize::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels("affine_dequantize", format);
-  kernels.push_back({"emulated 32 bytes", affine_dequantize::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", affine_dequantize::entry(&k64)});
-  return kernels;
+  return test::kernels_and_loops<affine_dequantize::Loops>("affine_dequantize", format);
 }
 KernelEntry reference(Format format) { return test::reference_kernel("affine_dequantize", format); }
 
@@ -70,9 +62,9 @@ Values run(const KernelEntry& entry, const AffineCodes& in, int threads = 1, con
 
 TEST(AffineDequantize, EveryFormatTypeAndGranularity) {
   Random random(1);
-  for (const Format format : kFormats) {
+  for (const Format format : lab::kAffineFormats) {
     const auto kernels = all_kernels(format);
-    for (const DType dtype : kDTypes)
+    for (const DType dtype : lab::kFloatTypes)
       for (int repetition = 0; repetition < 40; ++repetition) {
         const AffineCodes in = lab::random_codes(random, dtype, format);
         const Values want = run(reference(format), in);
@@ -86,8 +78,8 @@ TEST(AffineDequantize, EveryFormatTypeAndGranularity) {
 
 // Every byte with every zero point of its format, in every type: the code less the zero point, times the scale.
 TEST(AffineDequantize, EveryByteAndZeroPoint) {
-  for (const Format format : kFormats)
-    for (const DType dtype : kDTypes) {
+  for (const Format format : lab::kAffineFormats)
+    for (const DType dtype : lab::kFloatTypes) {
       AffineCodes in;
       for (int byte = 0; byte < 256; ++byte) in.codes.push_back(static_cast<std::uint8_t>(byte));
       const std::int64_t k = 256 * codes_per_byte(format);
@@ -115,8 +107,8 @@ TEST(AffineDequantize, EveryByteAndZeroPoint) {
 // Axes of y in another order, and every second element: what lies between them is not touched.
 TEST(AffineDequantize, AnyStrides) {
   Random random(3);
-  for (const DType dtype : kDTypes)
-    for (const Format format : kFormats)
+  for (const DType dtype : lab::kFloatTypes)
+    for (const Format format : lab::kAffineFormats)
       for (const Shape& strides : {Shape{1, 150, 3}, Shape{1000, 100, 2}, Shape{5000, 1, 90}, Shape{250, 50, 1}}) {
         AffineCodes in;
         in.problem = {
@@ -151,7 +143,7 @@ TEST(AffineDequantize, LongLinesOnSeveralThreads) {
 
 // Values that bypass the cache, in rows that begin anywhere.
 TEST(AffineDequantize, LargeOutputs) {
-  for (const DType dtype : kDTypes) {
+  for (const DType dtype : lab::kFloatTypes) {
     AffineCodes in;
     const auto k = static_cast<std::int64_t>((34U << 20) / 3 / size_of(dtype)) | 1;
     in.problem = {.shape = {3, k}, .granularity = AffineGranularity::token(), .dtype = dtype};

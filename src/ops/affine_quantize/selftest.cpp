@@ -1,7 +1,4 @@
 // Compares an affine_quantize kernel with the reference on random problems, and on elements that are not finite.
-#include <cmath>
-#include <limits>
-
 #include "base/errors.h"
 #include "lab/affine_problems.h"
 #include "lab/op_selftest.h"
@@ -32,12 +29,9 @@ Result<std::vector<std::uint8_t>> run(const Context& context, const std::string&
 // The kernel must name a broken element, or saturate it as the reference does.
 Result<std::string> broken(const Context& context, const Context& cpu, const KernelDescription& kernel, AffineInput in,
                            Random& random) {
-  const std::int64_t elements = *element_count(in.problem.shape), at = random.below(elements);
-  write_element(in.x.data(), in.problem.dtype, at,
-                random.below(2) == 0 ? std::numeric_limits<double>::quiet_NaN() : -HUGE_VAL);
-  const auto refused = run(context, kernel.name, in);
-  if (refused.ok() || refused.code() != Code::non_finite || refused.error().index != at)
-    return fmt::format("what is not finite at element {} was not named", at);
+  const std::int64_t at = break_element(random, in.problem.dtype, in.x);
+  std::string unnamed = unless_named(run(context, kernel.name, in), at);
+  if (!unnamed.empty()) return unnamed;
   in.problem.non_finite = NonFinite::saturate;
   TERN_ASSIGN(want, run(cpu, reference_of(kernel), in));
   TERN_ASSIGN(got, run(context, kernel.name, in));

@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
 #include "lab/affine_problems.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/affine_quantize/generic.h"
-#include "simd/emulated.h"
 #include "tests/support/affine_golden.h"
 #include "tests/support/quantize_runner.h"
 
@@ -21,16 +21,8 @@ using test::Guarded;
 using test::NamedKernel;
 using Problem = AffineQuantize::Problem;
 
-constexpr Format kFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 std::vector<NamedKernel> all_kernels(Format format) {
-  static constexpr affine_quantize::SimdTable k32 = affine_quantize::Loops<simd::Emulated<32>>::table();
-  static constexpr affine_quantize::SimdTable k64 = affine_quantize::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels("affine_quantize", format);
-  kernels.push_back({"emulated 32 bytes", affine_quantize::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", affine_quantize::entry(&k64)});
-  return kernels;
+  return test::kernels_and_loops<affine_quantize::Loops>("affine_quantize", format);
 }
 KernelEntry reference(Format format) { return test::reference_kernel("affine_quantize", format); }
 
@@ -97,9 +89,9 @@ std::vector<int> codes_of(const AffineInput& in, const Codes& codes) {
 
 TEST(AffineQuantize, EveryFormatTypeAndGranularity) {
   Random random(1);
-  for (const Format format : kFormats) {
+  for (const Format format : lab::kAffineFormats) {
     const auto kernels = all_kernels(format);
-    for (const DType dtype : kDTypes)
+    for (const DType dtype : lab::kFloatTypes)
       for (int repetition = 0; repetition < 40; ++repetition) {
         const AffineInput in = lab::random_affine(random, dtype, format);
         const Codes want = run(reference(format), in);
@@ -119,7 +111,7 @@ TEST(AffineQuantize, EveryHalfThereIs) {
   in.x.resize(2 * 65536);
   for (std::uint32_t h = 0; h < 65536; ++h) store_element(in.x.data(), h, static_cast<std::uint16_t>(h));
   for (const DType dtype : {DType::f16, DType::bf16})
-    for (const Format format : kFormats) {
+    for (const Format format : lab::kAffineFormats) {
       const CodeRange q = code_range(format);
       const auto kernels = all_kernels(format);
       for (const float scale : {1.0F, 0.0173F, 3e-7F, 511.7F})
@@ -186,8 +178,8 @@ TEST(AffineQuantize, TheThreeMathsDiffer) {
 // Axes in another order, every second element, and one row for all: through strides, without a copy by the caller.
 TEST(AffineQuantize, AnyStrides) {
   Random random(4);
-  for (const DType dtype : kDTypes)
-    for (const Format format : kFormats)
+  for (const DType dtype : lab::kFloatTypes)
+    for (const Format format : lab::kAffineFormats)
       for (const Shape& strides : {Shape{1, 50, 10}, Shape{1000, 100, 2}, Shape{0, 70, 1}, Shape{600, 1, 90}}) {
         AffineInput in = lab::random_affine(random, dtype, format);
         while (in.problem.granularity.kind == AffineGranularity::Kind::channel)
@@ -213,7 +205,7 @@ TEST(AffineQuantize, AnyStrides) {
 }
 
 TEST(AffineQuantize, NonFiniteIsNamedOrSaturated) {
-  for (const DType dtype : kDTypes) {
+  for (const DType dtype : lab::kFloatTypes) {
     AffineInput in;
     in.problem = {.shape = {4, 70}, .granularity = AffineGranularity::group(32), .dtype = dtype};
     in.x.resize(280 * size_of(dtype));
@@ -260,8 +252,8 @@ TEST(AffineQuantize, LongLinesOnSeveralThreads) {
 // Everything begins one byte behind where it would lie aligned.
 TEST(AffineQuantize, AnyAlignment) {
   Random random(6);
-  for (const Format format : kFormats)
-    for (const DType dtype : kDTypes)
+  for (const Format format : lab::kAffineFormats)
+    for (const DType dtype : lab::kFloatTypes)
       for (int repetition = 0; repetition < 8; ++repetition) {
         const AffineInput in = lab::random_affine(random, dtype, format);
         const Problem& p = in.problem;

@@ -1,7 +1,4 @@
 // Compares a choose_qparams kernel with the reference on random problems, and on elements that are not finite.
-#include <cmath>
-#include <limits>
-
 #include "base/errors.h"
 #include "lab/op_selftest.h"
 #include "lab/qparams_problems.h"
@@ -44,13 +41,9 @@ Result<Comparison> selftest_choose_qparams(const Context& context, const KernelD
     QparamsInput in = random_qparams(random, dtype, format);
     std::string what;
     for (const bool broken : {false, true}) {
-      const std::int64_t at = random.below(*element_count(in.problem.shape));
       if (broken) {
-        write_element(in.x.data(), dtype, at,
-                      random.below(2) == 0 ? std::numeric_limits<double>::quiet_NaN() : -HUGE_VAL);
-        const auto refused = run(context, kernel.name, in);
-        if (refused.ok() || refused.code() != Code::non_finite || refused.error().index != at)
-          what = fmt::format("what is not finite at element {} was not named", at);
+        const std::int64_t at = break_element(random, dtype, in.x);
+        what = unless_named(run(context, kernel.name, in), at);
         in.problem.non_finite = NonFinite::saturate;
         if (dtype == DType::f64) in.problem.scale_dtype = dtype;  // f32 does not hold the scale of the largest f64
       }

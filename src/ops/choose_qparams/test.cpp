@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
@@ -9,7 +10,6 @@
 #include "ops/choose_qparams/choose_qparams.h"
 #include "ops/choose_qparams/generic.h"
 #include "ops/ordered_sum.h"
-#include "simd/emulated.h"
 #include "tests/support/qparams_golden.h"
 #include "tests/support/quantize_runner.h"
 
@@ -22,17 +22,12 @@ using test::Guarded;
 using test::NamedKernel;
 using Problem = ChooseQparams::Problem;
 
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 constexpr float kMax = std::numeric_limits<float>::max();
 
 KernelEntry reference(Format format = Format::s8) { return test::reference_kernel("choose_qparams", format); }
 // Those that run here, and the reference where it is not what they are compared with.
 std::vector<NamedKernel> all_kernels(Format format = Format::s8, bool with_reference = false) {
-  static constexpr choose_qparams::SimdTable k32 = choose_qparams::Loops<simd::Emulated<32>>::table();
-  static constexpr choose_qparams::SimdTable k64 = choose_qparams::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels("choose_qparams", format);
-  kernels.push_back({"emulated 32 bytes", choose_qparams::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", choose_qparams::entry(&k64)});
+  auto kernels = test::kernels_and_loops<choose_qparams::Loops>("choose_qparams", format);
   if (with_reference) kernels.push_back({"reference", reference(format)});
   return kernels;
 }
@@ -86,7 +81,7 @@ TEST(ChooseQparams, EveryMethodTypeAndGranularity) {
   Random random(1);
   for (const Format format : {Format::s8, Format::u8, Format::s4, Format::u2}) {
     const auto kernels = all_kernels(format);
-    for (const DType dtype : kDTypes)
+    for (const DType dtype : lab::kFloatTypes)
       for (int repetition = 0; repetition < 25; ++repetition) {
         const QparamsInput in = lab::random_qparams(random, dtype, format);
         const Qparams want = run(reference(format), in);
@@ -261,7 +256,7 @@ TEST(ChooseQparams, ErrorsInTheContractsOrder) {
 // Axes in another order, every second element, and one row for all.
 TEST(ChooseQparams, AnyStrides) {
   Random random(5);
-  for (const DType dtype : kDTypes)
+  for (const DType dtype : lab::kFloatTypes)
     for (const Shape& strides : {Shape{1, 50, 10}, Shape{1000, 100, 2}, Shape{0, 70, 1}, Shape{600, 1, 90}})
       for (const auto& granularity :
            {AffineGranularity::tensor(), AffineGranularity::token(), AffineGranularity::channel(0),
@@ -311,7 +306,7 @@ TEST(ChooseQparams, LongRangesOnSeveralThreads) {
 }
 
 TEST(ChooseQparams, NonFiniteIsNamedOrSaturated) {
-  for (const DType dtype : kDTypes)
+  for (const DType dtype : lab::kFloatTypes)
     for (const auto& granularity : {AffineGranularity::group(32), AffineGranularity::token(),
                                     AffineGranularity::channel(1), AffineGranularity::tensor()})
       for (const QparamsMethod method : {QparamsMethod::absmax, QparamsMethod::percentile, QparamsMethod::mse}) {
@@ -362,7 +357,7 @@ TEST(ChooseQparams, AScaleThatItsTypeCannotHold) {
 // Everything begins one byte behind where it would lie aligned.
 TEST(ChooseQparams, AnyAlignment) {
   Random random(8);
-  for (const DType dtype : kDTypes)
+  for (const DType dtype : lab::kFloatTypes)
     for (int repetition = 0; repetition < 8; ++repetition) {
       const QparamsInput in = lab::random_qparams(random, dtype, Format::s8);
       const Problem& p = in.problem;

@@ -1,7 +1,4 @@
 // Compares a fake_quantize kernel with the reference on random problems, and on elements that are not finite.
-#include <cmath>
-#include <limits>
-
 #include "base/errors.h"
 #include "lab/fake_problems.h"
 #include "lab/op_selftest.h"
@@ -38,9 +35,8 @@ Result<Values> run(const Context& context, const std::string& kernel, const Fake
 Result<std::string> compare(const Context& context, const Context& cpu, const KernelDescription& kernel, FakeInput in,
                             std::int64_t broken) {
   if (broken >= 0) {
-    const auto refused = run(context, kernel.name, in);
-    if (refused.ok() || refused.code() != Code::non_finite || refused.error().index != broken)
-      return fmt::format("what is not finite at element {} was not named", broken);
+    std::string unnamed = unless_named(run(context, kernel.name, in), broken);
+    if (!unnamed.empty()) return unnamed;
     in.problem.non_finite = NonFinite::saturate;
   }
   TERN_ASSIGN(want, run(cpu, reference_of(kernel), in));
@@ -62,9 +58,7 @@ Result<Comparison> selftest_fake_quantize(const Context& context, const KernelDe
     TERN_ASSIGN(what, compare(context, cpu, kernel, in, -1));
     std::string difference = what;
     if (difference.empty()) {
-      const std::int64_t at = random.below(*element_count(in.problem.shape));
-      write_element(in.x.data(), dtype, at,
-                    random.below(2) == 0 ? std::numeric_limits<double>::quiet_NaN() : -HUGE_VAL);
+      const std::int64_t at = break_element(random, dtype, in.x);
       TERN_ASSIGN(then, compare(context, cpu, kernel, in, at));
       difference = then;
     }

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
 #include "lab/fake_problems.h"
 #include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/fake_quantize_backward/generic.h"
-#include "simd/emulated.h"
 #include "tests/support/fake_golden.h"
 #include "tests/support/quantize_runner.h"
 
@@ -23,17 +23,10 @@ using test::NamedKernel;
 using Op = OpTraits<FakeQuantizeBackward>;
 using Problem = FakeQuantizeBackward::Problem;
 
-constexpr Format kFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 KernelEntry reference(Format format) { return test::reference_kernel("fake_quantize_backward", format); }
 // The reference is the last of them.
 std::vector<NamedKernel> all_kernels(Format format) {
-  static constexpr fake_quantize_backward::SimdTable k32 = fake_quantize_backward::Loops<simd::Emulated<32>>::table();
-  static constexpr fake_quantize_backward::SimdTable k64 = fake_quantize_backward::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels("fake_quantize_backward", format);
-  kernels.push_back({"emulated 32 bytes", fake_quantize_backward::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", fake_quantize_backward::entry(&k64)});
+  auto kernels = test::kernels_and_loops<fake_quantize_backward::Loops>("fake_quantize_backward", format);
   kernels.push_back({"reference", reference(format)});
   return kernels;
 }
@@ -119,9 +112,9 @@ BackwardInput plain(Random& random, const Shape& shape, const AffineGranularity&
 
 TEST(FakeQuantizeBackward, EveryFormatTypeAndGranularity) {
   Random random(1);
-  for (const Format format : kFormats) {
+  for (const Format format : lab::kAffineFormats) {
     const auto kernels = all_kernels(format);
-    for (const DType dtype : kDTypes)
+    for (const DType dtype : lab::kFloatTypes)
       for (int repetition = 0; repetition < 30; ++repetition) {
         const BackwardInput in = lab::random_backward(random, dtype, format);
         const Gradients want = run(reference(format), in);

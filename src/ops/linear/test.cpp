@@ -9,7 +9,6 @@
 
 #include "base/errors.h"
 #include "ops/linear/generic.h"
-#include "simd/emulated.h"
 #include "tests/support/linear_checks.h"
 
 namespace tern {
@@ -32,17 +31,13 @@ using Problem = Linear::Problem;
 // Every test with each format of the weights.
 class LinearOf : public ::testing::TestWithParam<Format> {
  protected:
-  // The list's kernels and the loops at 32 and 64 bytes, which no instruction set here may have. Sanitizers look at the
-  // scalar kernel, which is the same at 16 bytes: the wider ones are minutes in the compiler.
+  // Sanitizers look at the scalar kernel, which is the loops at 16 bytes: the wider ones are minutes in the compiler.
   static std::vector<NamedKernel> all_kernels() {
-    auto kernels = listed_kernels();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    static constexpr linear::SimdTable k32 = linear::Loops<simd::Emulated<32>>::table();
-    static constexpr linear::SimdTable k64 = linear::Loops<simd::Emulated<64>>::table();
-    kernels.push_back({"emulated 32 bytes", linear::entry(&k32)});
-    kernels.push_back({"emulated 64 bytes", linear::entry(&k64)});
+    return test::kernels_and_loops<linear::Loops>("linear", GetParam());
+#else
+    return listed_kernels();
 #endif
-    return kernels;
   }
   static std::vector<LinearMath> maths() {
     if (!is_trits(GetParam())) return {LinearMath::w2a8};
