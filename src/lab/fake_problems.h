@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lab/affine_problems.h"
+#include "ops/affine/affine.h"
 #include "tern/fake_quantize.h"
 
 namespace tern::lab {
@@ -16,25 +17,12 @@ struct FakeInput {
   std::vector<std::int32_t> zero_points;
 };
 
-inline FakeInput fake_of(AffineInput from) {
-  const auto& p = from.problem;
-  return {.problem = {.shape = p.shape,
-                      .granularity = p.granularity,
-                      .dtype = p.dtype,
-                      .format = p.format,
-                      .scale_dtype = p.scale_dtype,
-                      .zero_points = p.zero_points,
-                      .q_min = p.q_min,
-                      .q_max = p.q_max,
-                      .math = p.math,
-                      .non_finite = p.non_finite},
-          .x = std::move(from.x),
-          .scales = std::move(from.scales),
-          .zero_points = std::move(from.zero_points)};
-}
-
 inline FakeInput random_fake(Random& random, DType dtype, Format format) {
-  FakeInput in = fake_of(random_affine(random, dtype, format));
+  AffineInput from = random_affine(random, dtype, format);
+  FakeInput in{.problem = affine::problem_of<FakeQuantize>(from.problem),
+               .x = std::move(from.x),
+               .scales = std::move(from.scales),
+               .zero_points = std::move(from.zero_points)};
   in.problem.mask = random.below(4) != 0;
   in.problem.strict = in.problem.mask && random.below(3) == 0;
   return in;
@@ -46,29 +34,16 @@ struct BackwardInput {
   std::vector<std::int32_t> zero_points;
 };
 
-inline BackwardInput backward_of(FakeInput from) {
-  const auto& p = from.problem;
-  return {.problem = {.shape = p.shape,
-                      .granularity = p.granularity,
-                      .dtype = p.dtype,
-                      .format = p.format,
-                      .scale_dtype = p.scale_dtype,
-                      .zero_points = p.zero_points,
-                      .q_min = p.q_min,
-                      .q_max = p.q_max,
-                      .math = p.math,
-                      .non_finite = p.non_finite,
-                      .strict = p.strict},
-          .grad_y = {},
-          .x = std::move(from.x),
-          .scales = std::move(from.scales),
-          .mask = {},
-          .zero_points = std::move(from.zero_points)};
-}
-
 // From x, with gradients of scales or without, or from a mask.
 inline BackwardInput random_backward(Random& random, DType dtype, Format format) {
-  BackwardInput in = backward_of(random_fake(random, dtype, format));
+  FakeInput from = random_fake(random, dtype, format);
+  BackwardInput in{.problem = affine::problem_of<FakeQuantizeBackward>(from.problem),
+                   .grad_y = {},
+                   .x = std::move(from.x),
+                   .scales = std::move(from.scales),
+                   .mask = {},
+                   .zero_points = std::move(from.zero_points)};
+  in.problem.strict = from.problem.strict;
   const std::int64_t elements = *element_count(in.problem.shape);
   in.grad_y.resize(static_cast<std::size_t>(elements) * size_of(dtype));
   for (std::int64_t i = 0; i < elements; ++i)

@@ -407,19 +407,10 @@ const auto& problem_of(const Params& p) {
   return p.problem;
 }
 inline DynamicQuantize::Problem problem_of(const dynamic_quantize::Params& p) {
-  const auto& choose = p.choose.problem;
-  return {.shape = choose.shape,
-          .granularity = choose.granularity,
-          .dtype = choose.dtype,
-          .format = choose.format,
-          .scale_dtype = choose.scale_dtype,
-          .method = choose.method,
-          .zero_points = choose.zero_points,
-          .q_min = choose.q_min,
-          .q_max = choose.q_max,
-          .eps = choose.eps,
-          .math = p.quantize.problem.math,
-          .non_finite = choose.non_finite};
+  auto problem = affine::problem_of<DynamicQuantize>(p.quantize.problem);
+  problem.method = p.choose.problem.method;
+  problem.eps = p.choose.problem.eps;
+  return problem;
 }
 inline Linear::Problem problem_of(const linear::Params& p) {
   Linear::Problem problem{

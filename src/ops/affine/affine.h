@@ -32,6 +32,23 @@ Words words_of(const Problem& p) {
           .scale_dtype = p.scale_dtype,
           .even_groups = p.even_groups};
 }
+// A problem of an op that computes x/s as one of another such op: what both have.
+template <class Op, class Problem>
+typename Op::Problem problem_of(const Problem& p) {
+  typename Op::Problem to;
+  to.shape = p.shape;
+  to.granularity = p.granularity;
+  to.dtype = p.dtype;
+  to.format = p.format;
+  to.scale_dtype = p.scale_dtype;
+  to.zero_points = p.zero_points;
+  to.q_min = p.q_min;
+  to.q_max = p.q_max;
+  to.math = p.math;
+  to.non_finite = p.non_finite;
+  to.even_groups = p.even_groups;
+  return to;
+}
 // What codes are clamped to: all that the format holds, where both bounds are 0. Without zero points 0 must be a code.
 Result<CodeRange> code_bounds(std::string_view op, Format format, int q_min, int q_max, bool zero_points);
 // Whether x/s is computed in f64.
@@ -71,6 +88,14 @@ struct QparamsRules {
   bool reciprocal = false;
   DType math = DType::f32;  // that 1/s is computed in
 };
+// Those of a problem that computes x/s, with the codes it clamps to.
+template <class Problem>
+QparamsRules rules_of(const Problem& p, CodeRange q) {
+  return {.zero_points = p.zero_points,
+          .q = q,
+          .reciprocal = p.math == AffineMath::reciprocal,
+          .math = in_f64(p.dtype, p.math) ? DType::f64 : DType::f32};
+}
 Result<Qparams> bind_qparams(const Where& where, const Words& words, const QparamsRules& rules,
                              const ConstTensorView& scales, const ConstTensorView& zero_points);
 

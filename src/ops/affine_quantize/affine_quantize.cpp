@@ -28,12 +28,8 @@ Result<Params> Op::bind(const AffineQuantize::Problem& p, const AffineQuantize::
                              row_bytes(p.format, affine::last_of(p.shape))));
   params.codes = static_cast<std::uint8_t*>(args.codes.data);
   params.code_row_bytes = codes.stride;
-  TERN_ASSIGN(qparams, affine::bind_qparams(where, words_of(p),
-                                            {.zero_points = p.zero_points,
-                                             .q = q,
-                                             .reciprocal = p.math == AffineMath::reciprocal,
-                                             .math = affine::in_f64(p.dtype, p.math) ? DType::f64 : DType::f32},
-                                            args.scales, args.zero_points));
+  TERN_ASSIGN(qparams,
+              affine::bind_qparams(where, affine::words_of(p), affine::rules_of(p, q), args.scales, args.zero_points));
   params.qparams = qparams;
   TERN_RETURN_IF_ERROR(affine::check_all_apart(
       kName, {"codes", args.codes},

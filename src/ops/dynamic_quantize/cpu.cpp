@@ -134,7 +134,7 @@ class Driver {
 
 std::size_t cpu_workspace(const SimdTable& table, const DynamicQuantize::Problem& problem, int threads) {
   return choose_qparams::cpu_workspace(*table.choose, choosing(problem), threads) +
-         affine_quantize::cpu_workspace(*table.quantize, quantizing(problem), threads);
+         affine_quantize::cpu_workspace(*table.quantize, affine::problem_of<AffineQuantize>(problem), threads);
 }
 
 Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {

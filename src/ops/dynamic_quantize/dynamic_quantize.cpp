@@ -25,20 +25,6 @@ ChooseQparams::Problem dynamic_quantize::choosing(const DynamicQuantize::Problem
   return problem;
 }
 
-AffineQuantize::Problem dynamic_quantize::quantizing(const DynamicQuantize::Problem& p) {
-  return {.shape = p.shape,
-          .granularity = p.granularity,
-          .dtype = p.dtype,
-          .format = p.format,
-          .scale_dtype = p.scale_dtype,
-          .zero_points = p.zero_points,
-          .q_min = p.q_min,
-          .q_max = p.q_max,
-          .math = p.math,
-          .non_finite = p.non_finite,
-          .even_groups = p.even_groups};
-}
-
 Result<ProblemFacts> Op::facts(const DynamicQuantize::Problem& p) {
   if (p.method != QparamsMethod::minmax && p.method != QparamsMethod::absmax)
     return error(Code::invalid_argument, kName,
@@ -54,7 +40,7 @@ Result<Params> Op::bind(const DynamicQuantize::Problem& p, const DynamicQuantize
   const Where where(kName, device);
   TERN_ASSIGN(choose,
               choose_qparams::check_args(where, dynamic_quantize::choosing(p), args.x, args.scales, args.zero_points));
-  affine_quantize::Params quantize{.problem = dynamic_quantize::quantizing(p), .q = choose.rule.q, .x = args.x};
+  affine_quantize::Params quantize{.problem = affine::problem_of<AffineQuantize>(p), .q = choose.rule.q, .x = args.x};
   TERN_ASSIGN(codes, as_rows(where, "codes", args.codes, code_dtype(p.format), affine::rows_of(p.shape),
                              row_bytes(p.format, affine::last_of(p.shape))));
   quantize.codes = static_cast<std::uint8_t*>(args.codes.data);

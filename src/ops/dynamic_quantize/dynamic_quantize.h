@@ -16,7 +16,6 @@ struct Params {
 };
 
 ChooseQparams::Problem choosing(const DynamicQuantize::Problem& problem);
-AffineQuantize::Problem quantizing(const DynamicQuantize::Problem& problem);
 
 struct ReferenceTable {};
 

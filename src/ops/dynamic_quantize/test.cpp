@@ -19,9 +19,6 @@ using test::Guarded;
 using test::NamedKernel;
 using Problem = DynamicQuantize::Problem;
 
-constexpr Format kFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 std::vector<NamedKernel> all_kernels(Format format) {
   auto kernels = test::runnable_kernels("dynamic_quantize", format);
   kernels.push_back({"reference", test::reference_kernel("dynamic_quantize", format)});
@@ -95,7 +92,7 @@ Quantized one_after_the_other(const Problem& p, const Input& x) {
   if (!chosen.ok()) return out.taken(chosen.error());
   Status status = test::run_entry(test::reference_kernel("choose_qparams", p.format), choose, *chosen, 1);
   if (!status.ok()) return out.taken(std::move(status));
-  const auto quantize = dynamic_quantize::quantizing(p);
+  const auto quantize = affine::problem_of<AffineQuantize>(p);
   const auto params = OpTraits<AffineQuantize>::bind(
       quantize,
       {.x = x.view(), .scales = out.scales_view, .zero_points = out.zero_points_view, .codes = out.codes_view});
@@ -105,9 +102,9 @@ Quantized one_after_the_other(const Problem& p, const Input& x) {
 
 TEST(DynamicQuantize, ChoosesThenQuantizes) {
   Random random(1);
-  for (const Format format : kFormats) {
+  for (const Format format : lab::kAffineFormats) {
     const auto kernels = all_kernels(format);
-    for (const DType dtype : kDTypes)
+    for (const DType dtype : lab::kFloatTypes)
       for (int repetition = 0; repetition < 40; ++repetition) {
         const QparamsInput in = lab::random_qparams(random, dtype, format);
         const Problem p = lab::dynamic_of(in.problem, static_cast<AffineMath>(random.below(3)));
@@ -148,7 +145,7 @@ TEST(DynamicQuantize, EveryLengthOfARange) {
 
 TEST(DynamicQuantize, AnyStrides) {
   Random random(3);
-  for (const DType dtype : kDTypes)
+  for (const DType dtype : lab::kFloatTypes)
     for (const Format format : {Format::s8, Format::u4})
       for (const Shape& strides : {Shape{1, 50, 10}, Shape{1000, 100, 2}, Shape{0, 70, 1}, Shape{600, 1, 90}})
         for (const auto& granularity : {AffineGranularity::token(), AffineGranularity::group(7),
@@ -173,7 +170,7 @@ TEST(DynamicQuantize, AnyStrides) {
 }
 
 TEST(DynamicQuantize, NonFiniteIsNamedOrSaturated) {
-  for (const DType dtype : kDTypes)
+  for (const DType dtype : lab::kFloatTypes)
     for (const auto& granularity : {AffineGranularity::group(32), AffineGranularity::token(),
                                     AffineGranularity::channel(1), AffineGranularity::tensor()}) {
       Problem p;

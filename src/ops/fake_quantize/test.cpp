@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
@@ -10,7 +11,6 @@
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/fake_quantize/generic.h"
-#include "simd/emulated.h"
 #include "tests/support/fake_golden.h"
 #include "tests/support/quantize_runner.h"
 
@@ -23,16 +23,9 @@ using test::Guarded;
 using test::NamedKernel;
 using Problem = FakeQuantize::Problem;
 
-constexpr Format kFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 // The reference is the last of them.
 std::vector<NamedKernel> all_kernels(Format format) {
-  static constexpr fake_quantize::SimdTable k32 = fake_quantize::Loops<simd::Emulated<32>>::table();
-  static constexpr fake_quantize::SimdTable k64 = fake_quantize::Loops<simd::Emulated<64>>::table();
-  auto kernels = test::runnable_kernels("fake_quantize", format);
-  kernels.push_back({"emulated 32 bytes", fake_quantize::entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", fake_quantize::entry(&k64)});
+  auto kernels = test::kernels_and_loops<fake_quantize::Loops>("fake_quantize", format);
   kernels.push_back({"reference", test::reference_kernel("fake_quantize", format)});
   return kernels;
 }
@@ -127,16 +120,7 @@ std::vector<std::byte> in_two_steps(FakeInput& in) {
   const ConstTensorView scales{in.scales.data(), p.scale_dtype, {count}};
   const ConstTensorView zero_points{in.zero_points.data(), DType::i32, {p.zero_points ? count : 0}};
   const TensorView bytes{codes.data(), code_dtype(p.format), {rows, row_bytes(p.format, k)}};
-  const AffineQuantize::Problem forth{.shape = p.shape,
-                                      .granularity = p.granularity,
-                                      .dtype = p.dtype,
-                                      .format = p.format,
-                                      .scale_dtype = p.scale_dtype,
-                                      .zero_points = p.zero_points,
-                                      .q_min = p.q_min,
-                                      .q_max = p.q_max,
-                                      .math = p.math,
-                                      .non_finite = p.non_finite};
+  const auto forth = affine::problem_of<AffineQuantize>(p);
   const AffineDequantize::Problem back{.shape = p.shape,
                                        .granularity = p.granularity,
                                        .dtype = p.dtype,
@@ -156,9 +140,9 @@ std::vector<std::byte> in_two_steps(FakeInput& in) {
 
 TEST(FakeQuantize, EveryFormatTypeAndGranularityInOneStepOrTwo) {
   Random random(1);
-  for (const Format format : kFormats) {
+  for (const Format format : lab::kAffineFormats) {
     const auto kernels = all_kernels(format);
-    for (const DType dtype : kDTypes)
+    for (const DType dtype : lab::kFloatTypes)
       for (int repetition = 0; repetition < 30; ++repetition) {
         FakeInput in = lab::random_fake(random, dtype, format);
         const Values want = run(reference(format), in);
@@ -235,7 +219,7 @@ TEST(FakeQuantize, TiesZerosEndsAndTheirMasks) {
 
 TEST(FakeQuantize, AnyStridesOfXAndY) {
   Random random(4);
-  for (const DType dtype : kDTypes)
+  for (const DType dtype : lab::kFloatTypes)
     for (const Shape& x_strides : {Shape{1, 50, 10}, Shape{1000, 100, 2}, Shape{0, 70, 1}, Shape{250, 50, 1}})
       for (const Shape& y_strides : {Shape{1, 150, 3}, Shape{1000, 100, 2}, Shape{5000, 1, 90}, Shape{250, 50, 1}})
         for (const auto& granularity : {AffineGranularity::tensor(), AffineGranularity::group(7, 1),
@@ -260,7 +244,7 @@ TEST(FakeQuantize, AnyStridesOfXAndY) {
 }
 
 TEST(FakeQuantize, NonFiniteIsNamedOrSaturated) {
-  for (const DType dtype : kDTypes) {
+  for (const DType dtype : lab::kFloatTypes) {
     FakeInput in;
     in.problem = {.shape = {4, 70}, .granularity = AffineGranularity::group(32), .dtype = dtype, .mask = true};
     in.x.resize(280 * size_of(dtype));

@@ -49,12 +49,8 @@ Result<Params> Op::bind(const FakeQuantizeBackward::Problem& p, const FakeQuanti
   params.q = q;
   params.x = args.x;
   TERN_RETURN_IF_ERROR(check_strided(where, "x", args.x, p.dtype, p.shape));
-  TERN_ASSIGN(qparams, affine::bind_qparams(where, affine::words_of(p),
-                                            {.zero_points = p.zero_points,
-                                             .q = q,
-                                             .reciprocal = p.math == AffineMath::reciprocal,
-                                             .math = affine::in_f64(p.dtype, p.math) ? DType::f64 : DType::f32},
-                                            args.scales, args.zero_points));
+  TERN_ASSIGN(qparams,
+              affine::bind_qparams(where, affine::words_of(p), affine::rules_of(p, q), args.scales, args.zero_points));
   params.qparams = qparams;
   const affine::Named x{"x", args.x}, scales{"scales", args.scales};
   const affine::Named zero_points{"zero_points", p.zero_points ? args.zero_points : ConstTensorView{}};
