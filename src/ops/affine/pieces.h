@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -21,41 +22,25 @@ constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below some microseconds
 // first.
 constexpr std::int64_t kStreamBytes = 32 << 20;
 
-struct Piece {
-  std::int64_t line = 0, begin = 0, end = 0;
-};
-
-class Pieces {
- public:
-  Pieces(WorkQueue& queue, const Lines& lines, std::int64_t per_line)
-      : queue_(queue), lines_(lines), per_line_(per_line) {}
-  bool next(Piece& piece) {
-    if (at_ == end_ && !queue_.next(at_, end_)) {
-      end_ = at_;
-      return false;
-    }
-    const std::int64_t begin = at_ % per_line_ * kElemsPerPiece;
-    piece = {at_ / per_line_, begin, std::min(begin + kElemsPerPiece, lines_.k)};
-    ++at_;
-    return true;
-  }
-
- private:
-  WorkQueue& queue_;
-  const Lines& lines_;
-  std::int64_t per_line_, at_ = 0, end_ = 0;
-};
-
-// f(Pieces&) on several threads, until none is left.
-template <class Fn>
-void each_piece(const Lines& lines, const Threads& threads, Fn f) {
+// chunk(scratch, line, at, n) for every n <= kMost elements of a tensor, on several threads, each with a Scratch of
+// its own; done() where a thread has no more. A chunk that answers false ends the walk, and each_chunk answers it.
+template <class Scratch, std::int64_t kMost = kChunk, class Chunk, class Done>
+bool each_chunk(const Lines& lines, const Threads& threads, Chunk chunk, Done done) {
   const std::int64_t per_line = ceil_div(lines.k, kElemsPerPiece);
   WorkQueue queue(lines.count * per_line, std::max<std::int64_t>(1, kElemsPerPiece / lines.k));
   const std::int64_t wanted = lines.count * lines.k / kMinElemsPerSlot;
+  std::atomic<bool> refused{false};
   threads.run(static_cast<int>(std::clamp<std::int64_t>(wanted, 1, threads.count())), [&](int) {
-    Pieces pieces(queue, lines, per_line);
-    f(pieces);
+    Scratch scratch;
+    for (std::int64_t piece = 0, last = 0; queue.next(piece, last);)
+      for (; piece < last && !refused.load(std::memory_order_relaxed); ++piece) {
+        const std::int64_t begin = piece % per_line * kElemsPerPiece, end = std::min(begin + kElemsPerPiece, lines.k);
+        for (std::int64_t at = begin; at < end; at += kMost)
+          if (!chunk(scratch, piece / per_line, at, std::min(kMost, end - at))) refused = true;
+      }
+    done();
   });
+  return !refused;
 }
 
 inline FloatType float_type(DType dtype) { return dtype == DType::f16 ? kF16 : dtype == DType::bf16 ? kBf16 : kF32; }

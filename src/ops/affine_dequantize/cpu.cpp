@@ -34,13 +34,15 @@ class Driver {
         stream_(lines_.count * lines_.k * static_cast<std::int64_t>(size_of(dtype_)) >= affine::kStreamBytes) {}
 
   Status run() {
-    affine::each_piece(lines_, exec_.threads, [&](auto& pieces) {
-      Scratch scratch;
-      for (affine::Piece piece; pieces.next(piece);)
-        for (std::int64_t at = piece.begin; at < piece.end; at += kChunk)
-          chunk(scratch, piece.line, at, std::min(kChunk, piece.end - at));
-      if (stream_) table_.stream_fence();
-    });
+    affine::each_chunk<Scratch>(
+        lines_, exec_.threads,
+        [&](Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) {
+          chunk(scratch, line, at, n);
+          return true;
+        },
+        [&] {
+          if (stream_) table_.stream_fence();
+        });
     return {};
   }
 

@@ -51,16 +51,15 @@ class Driver {
         stream_(lines_.count * lines_.k * bytes_ >= affine::kStreamBytes && lines_.tensors[1].last == 1) {}
 
   Status run() {
-    std::atomic<bool> refused{false};
-    affine::each_piece(lines_, exec_.threads, [&](auto& pieces) {
-      Scratch scratch;
-      for (affine::Piece piece; !refused.load(std::memory_order_relaxed) && pieces.next(piece);)
-        for (std::int64_t at = piece.begin; at < piece.end; at += kChunk)
-          if (!chunk(scratch, piece.line, at, std::min(kChunk, piece.end - at))) refused = true;
-      if (stream_) table_.stream_fence();
-    });
-    if (refused) return affine::non_finite_error("fake_quantize", p_.x);
-    return {};
+    const bool finite = affine::each_chunk<Scratch, kChunk>(
+        lines_, exec_.threads,
+        [&](Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) {
+          return chunk(scratch, line, at, n);
+        },
+        [&] {
+          if (stream_) table_.stream_fence();
+        });
+    return finite ? Status() : affine::non_finite_error("fake_quantize", p_.x);
   }
 
  private:

@@ -69,13 +69,15 @@ class Driver {
     if (p_.problem.qparam_gradients)
       sums();
     else
-      affine::each_piece(lines_, exec_.threads, [&](auto& pieces) {
-        Scratch scratch;
-        for (affine::Piece piece; !refused() && pieces.next(piece);)
-          for (std::int64_t at = piece.begin; at < piece.end; at += kChunk)
-            pass(scratch, piece.line, at, std::min(kChunk, piece.end - at));
-        if (stream_) table_.stream_fence();
-      });
+      affine::each_chunk<Scratch>(
+          lines_, exec_.threads,
+          [&](Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) {
+            pass(scratch, line, at, n);
+            return !refused();
+          },
+          [&] {
+            if (stream_) table_.stream_fence();
+          });
     if (refused()) return affine::non_finite_error("fake_quantize_backward", p_.x);
     return {};
   }
