@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "plan/context_state.h"
+#include "tests/support/gpu_fixture.h"
 #include "tests/support/linear_weights.h"
 
 namespace tern::test {
@@ -12,14 +13,8 @@ namespace {
 constexpr std::int64_t kWidth = 640;
 constexpr int kDepth = 5, kChains = 24;
 
-class ChainOnGpu : public ::testing::Test {
+class ChainOnGpu : public GpuTest {
  protected:
-  void SetUp() override {
-    auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
-    if (!context.ok()) GTEST_SKIP() << "no CUDA device: " << context.error().message;
-    gpu_ = *std::move(context);
-    cpu_ = *Context::open(DeviceId{});
-  }
   // Two inputs that have nothing in common, so that a call that reads those of another one shows.
   static Tensor input(std::int64_t m, int which) {
     lab::Random random(static_cast<std::uint64_t>(10 * m + which));
@@ -149,7 +144,6 @@ class ChainOnGpu : public ::testing::Test {
         }
     }
   }
-  std::optional<Context> gpu_, cpu_;
 };
 
 TEST_F(ChainOnGpu, FewTokens) {

@@ -1,22 +1,16 @@
 // Linear layers on a GPU as a user calls them, against a CPU: the same bits.
 #include <cstring>
-#include <optional>
 
 #include "ops/linear/packed_weights.h"
 #include "plan/context_state.h"
+#include "tests/support/gpu_fixture.h"
 #include "tests/support/linear_weights.h"
 
 namespace tern::test {
 namespace {
 
-class LinearOnGpu : public ::testing::Test {
+class LinearOnGpu : public GpuTest {
  protected:
-  void SetUp() override {
-    auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
-    if (!context.ok()) GTEST_SKIP() << "no CUDA device: " << context.error().message;
-    gpu_ = *std::move(context);
-    cpu_ = open();
-  }
   [[nodiscard]] PackedWeights pack(const Context& on, const Weights& w) const {
     auto packed = PackedWeights::pack(on, w.code_view(), w.scale_view(), w.n, w.k, w.granularity, {}, w.format);
     EXPECT_TRUE(packed.ok()) << message(packed);
@@ -49,7 +43,6 @@ class LinearOnGpu : public ::testing::Test {
     const Tensor back = *y.to(*cpu_);
     return {back.as<std::uint8_t>().begin(), back.as<std::uint8_t>().end()};
   }
-  std::optional<Context> gpu_, cpu_;
 };
 
 TEST_F(LinearOnGpu, LayersGiveTheCpusBits) {

@@ -1,23 +1,17 @@
 // Packing on a GPU beside other work: every call is told of its own findings, and takes nobody else's.
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <thread>
 
 #include "tern/precision.h"
+#include "tests/support/gpu_fixture.h"
 #include "tests/support/linear_weights.h"
 
 namespace tern::test {
 namespace {
 
-class PackingOnGpu : public ::testing::Test {
+class PackingOnGpu : public GpuTest {
  protected:
-  void SetUp() override {
-    auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
-    if (!context.ok()) GTEST_SKIP() << "no CUDA device: " << context.error().message;
-    gpu_ = *std::move(context);
-    cpu_ = *Context::open(DeviceId{});
-  }
   [[nodiscard]] Tensor on_gpu(const void* from, DType dtype, const Shape& shape) const {
     Tensor host = *Tensor::allocate(host_memory(), dtype, shape);
     std::memcpy(host.data(), from, host.bytes());
@@ -51,7 +45,6 @@ class PackingOnGpu : public ::testing::Test {
     EXPECT_TRUE(gpu_->synchronize().ok());  // told once
   }
   static constexpr std::int64_t kBad = 123;
-  std::optional<Context> gpu_, cpu_;
 };
 
 // Some threads pack good codes, some bad ones, each bad in a place of its own, from the host and from the GPU.

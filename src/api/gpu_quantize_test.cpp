@@ -9,21 +9,16 @@
 #include "lab/random_weights.h"
 #include "plan/context_state.h"
 #include "tern/quantize.h"
+#include "tests/support/gpu_fixture.h"
 
 namespace tern {
 namespace {
 
-class QuantizeOnGpu : public ::testing::Test {
+class QuantizeOnGpu : public test::GpuTest {
  protected:
-  void SetUp() override {
-    auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
-    if (!context.ok()) GTEST_SKIP() << "no CUDA device: " << context.error().message;
-    gpu_ = *std::move(context);
-    cpu_ = *Context::open(DeviceId{});
-  }
-  [[nodiscard]] Tensor random(DType dtype, const Shape& shape, std::uint64_t seed = 1) const {
+  [[nodiscard]] Tensor random(DType dtype, const Shape& shape) const {
     Tensor x = *Tensor::allocate(host_memory(), dtype, shape);
-    lab::fill_random_weights(cpu_->state().threads, seed, dtype, x.data(), x.elements());
+    lab::fill_random_weights(cpu_->state().threads, 1, dtype, x.data(), x.elements());
     return x;
   }
   static void expect_same(const QuantizedTensor& got, const QuantizedTensor& want) {
@@ -32,7 +27,6 @@ class QuantizeOnGpu : public ::testing::Test {
     ASSERT_EQ(got.scales.bytes(), want.scales.bytes());
     EXPECT_EQ(std::memcmp(got.scales.data(), want.scales.data(), want.scales.bytes()), 0);
   }
-  std::optional<Context> gpu_, cpu_;
 };
 
 TEST_F(QuantizeOnGpu, PiecesOfAHostTensor) {

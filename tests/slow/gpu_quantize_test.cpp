@@ -15,6 +15,7 @@
 #include "plan/run_once.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
+#include "tests/support/gpu_fixture.h"
 
 namespace tern {
 namespace {
@@ -27,15 +28,8 @@ struct Outputs {
   Status status;
 };
 
-class GpuQuantize : public ::testing::Test {
+class GpuQuantize : public test::GpuTest {
  protected:
-  void SetUp() override {
-    auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
-    if (!context.ok()) GTEST_SKIP() << "no CUDA device: " << context.error().message;
-    gpu_ = *std::move(context);
-    cpu_ = *Context::open(DeviceId{});
-  }
-
   static Tensor make(DType dtype, const Shape& shape) { return *Tensor::allocate(host_memory(), dtype, shape); }
 
   Outputs run(const Context& context, const Problem& p, const Tensor& x, const std::string& kernel = {}) const {
@@ -65,8 +59,6 @@ class GpuQuantize : public ::testing::Test {
     ASSERT_TRUE(scales.bytes() == 0 || std::memcmp(scales.data(), want.scales.data(), scales.bytes()) == 0) << what;
     ASSERT_TRUE(codes.bytes() == 0 || std::memcmp(codes.data(), want.codes.data(), codes.bytes()) == 0) << what;
   }
-
-  std::optional<Context> gpu_, cpu_;
 };
 
 constexpr DType kDtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};

@@ -194,6 +194,22 @@ inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, in
   return out;
 }
 
+// What tests of the GPU compare: its kernels of a format, the best first, with the CPU's best, which was proved against
+// the reference. Without a GPU, or of a format that it does not have, there are none.
+struct GpuAndCpu {
+  std::vector<NamedKernel> cuda;
+  NamedKernel cpu;
+};
+inline GpuAndCpu gpu_and_cpu_kernels(Format format) {
+  GpuAndCpu found;
+  for (const NamedKernel& kernel : runnable_kernels("linear", format))
+    if (kernel.on_gpu)
+      found.cuda.push_back(kernel);
+    else if (found.cpu.name.empty())
+      found.cpu = kernel;
+  return found;
+}
+
 inline std::string describe(const LinearCase& c) {
   const Linear::Problem& p = c.problem;
   std::string text = std::string(name(p.format)) + " m " + std::to_string(c.m) + " k " + std::to_string(p.k) + " x " +

@@ -59,37 +59,30 @@ class ManyFloats : public ::testing::Test {
     use_kernels_of(Format::i2);
   }
   void use_kernels_of(Format format) {
-    cuda_.clear();
-    cpu_.reset();
-    for (const NamedKernel& kernel : runnable_kernels("linear", format))
-      if (kernel.on_gpu)
-        cuda_.push_back(kernel);
-      else if (!cpu_)
-        cpu_ = kernel;
-    ASSERT_TRUE(!cuda_.empty() && cpu_);
+    kernels_ = gpu_and_cpu_kernels(format);
+    ASSERT_FALSE(kernels_.cuda.empty());
   }
   // Each of the first kernels of the list within the bound; the best alone where problems are large.
   void expect_good(const LinearCase& c, std::size_t kernels) {
     const Truth truth = quick_truth(c);
-    const auto want = run_linear(cpu_->entry, c, 8);
+    const auto want = run_linear(kernels_.cpu.entry, c, 8);
     ASSERT_TRUE(want.status.ok()) << want.status.error().str();
-    expect_within_bound(c, truth, *cpu_, want);
-    for (std::size_t i = 0; i < std::min(kernels, cuda_.size()); ++i) {
-      const auto got = run_linear(cuda_[i].entry, c);
-      ASSERT_TRUE(got.status.ok()) << cuda_[i].name << got.status.error().str();
-      expect_within_bound(c, truth, cuda_[i], got);
+    expect_within_bound(c, truth, kernels_.cpu, want);
+    for (std::size_t i = 0; i < std::min(kernels, kernels_.cuda.size()); ++i) {
+      const auto got = run_linear(kernels_.cuda[i].entry, c);
+      ASSERT_TRUE(got.status.ok()) << kernels_.cuda[i].name << got.status.error().str();
+      expect_within_bound(c, truth, kernels_.cuda[i], got);
       if (HasFatalFailure()) return;
       for (std::size_t j = 0; j < want.y.size(); ++j) {
         const bool same = got.y[j] == want.y[j] || !linear::exact(c.problem.math, c.problem.matrices[j].granularity);
-        ASSERT_TRUE(same) << cuda_[i].name << " matrix " << j << ' ' << describe(c);
+        ASSERT_TRUE(same) << kernels_.cuda[i].name << " matrix " << j << ' ' << describe(c);
       }
-      const auto again = run_linear(cuda_[i].entry, c);
+      const auto again = run_linear(kernels_.cuda[i].entry, c);
       for (std::size_t j = 0; j < want.y.size(); ++j)
-        ASSERT_TRUE(again.y[j] == got.y[j]) << cuda_[i].name << " is not the same twice, " << describe(c);
+        ASSERT_TRUE(again.y[j] == got.y[j]) << kernels_.cuda[i].name << " is not the same twice, " << describe(c);
     }
   }
-  std::vector<NamedKernel> cuda_;
-  std::optional<NamedKernel> cpu_;
+  GpuAndCpu kernels_;
 };
 
 struct Mode {
@@ -140,9 +133,9 @@ TEST_F(ManyFloats, QuantizedOnTheWay) {
         Linear::Problem p{.m_max = m, .k = 777, .x_dtype = x};
         p.matrices = {{.n = 200, .granularity = granularity}};
         const LinearCase c = make_case(p, random);
-        const auto want = run_linear(cpu_->entry, c, 8);
+        const auto want = run_linear(kernels_.cpu.entry, c, 8);
         const Truth size = quick_truth(c);
-        for (const NamedKernel& kernel : cuda_) {
+        for (const NamedKernel& kernel : kernels_.cuda) {
           const auto got = run_linear(kernel.entry, c);
           ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
           for (std::size_t i = 0; i < size.y[0].size(); ++i) {
@@ -174,7 +167,7 @@ TEST_F(ManyFloats, OneTokenOfWiderWeights) {
                        .residual = turn % 2 == 1}};
         const LinearCase c = make_case(p, random);
         if (p.x_dtype == DType::i8) expect_good(tokens_of(c, 1, 1), 1);
-        expect_same_for_every_thread_count_and_m(c, cuda_[0], run_linear(cuda_[0].entry, c), {});
+        expect_same_for_every_thread_count_and_m(c, kernels_.cuda[0], run_linear(kernels_.cuda[0].entry, c), {});
         if (HasFatalFailure()) return;
       }
   }
@@ -200,7 +193,7 @@ TEST_F(ManyFloats, MixedWithExactOnes) {
         bare.weights = {c.weights.back()};
         bare.bias = {c.bias.back()};
         bare.residual = {c.residual.back()};
-        const auto all = run_linear(cuda_[0].entry, c), want = run_linear(cpu_->entry, bare);
+        const auto all = run_linear(kernels_.cuda[0].entry, c), want = run_linear(kernels_.cpu.entry, bare);
         ASSERT_TRUE(all.status.ok()) << all.status.error().str();
         ASSERT_EQ(all.y.back(), want.y[0]) << describe(c);
         c.problem.matrices.pop_back();

@@ -69,13 +69,8 @@ class Prefill : public ::testing::Test {
     use_kernels_of(Format::i2);
   }
   void use_kernels_of(Format format) {
-    cpu_ = cuda_ = {};
-    for (const NamedKernel& kernel : runnable_kernels("linear", format))
-      if (!cpu_ && !kernel.on_gpu)
-        cpu_ = kernel;
-      else if (!cuda_ && kernel.on_gpu)
-        cuda_ = kernel;  // the best comes first
-    ASSERT_TRUE(cpu_ && cuda_);
+    kernels_ = gpu_and_cpu_kernels(format);
+    ASSERT_FALSE(kernels_.cuda.empty());
   }
   void TearDown() override { asked_tuning = nullptr; }
 
@@ -86,12 +81,12 @@ class Prefill : public ::testing::Test {
   }
   // The CPU's bits; y, its gaps and what lies around it are poisoned before, and inputs looked at after (gpu.h).
   void expect_the_cpus_bits(const LinearCase& c, std::span<const Tuning> tunings = {}) {
-    const auto want = run_linear(cpu_->entry, c, 8);
+    const auto want = run_linear(kernels_.cpu.entry, c, 8);
     ASSERT_TRUE(want.status.ok()) << want.status.error().str();
     tell(c.problem);
     const auto look = [&](const Tuning* tuning) {
       asked_tuning = tuning;
-      const auto got = run_linear(cuda_->entry, c);
+      const auto got = run_linear(kernels_.cuda[0].entry, c);
       asked_tuning = nullptr;
       const std::string words = tuning == nullptr ? "" : name(*tuning);
       ASSERT_TRUE(got.status.ok()) << got.status.error().str();
@@ -117,7 +112,7 @@ class Prefill : public ::testing::Test {
     EXPECT_TRUE(told_.contains({GridStrategy::occupancy, 1}));
     for (const int split : {1, 2, 4, 8}) EXPECT_TRUE(told_.contains({GridStrategy::fixed, split})) << split;
   }
-  std::optional<NamedKernel> cpu_, cuda_;
+  GpuAndCpu kernels_;
   std::set<std::pair<GridStrategy, int>> told_;
 };
 
