@@ -16,9 +16,9 @@ using test::text;
 
 constexpr std::int64_t kN = 4, kK = 512;
 
-Codes random_codes(std::uint64_t seed = 9) {
+Codes random_codes() {
   Codes codes(kN, kK, 2);
-  codes.fill(random_trits(kN * kK, seed));
+  codes.fill(random_trits(kN * kK));
   return codes;
 }
 // Zeros in some columns of a row.

@@ -24,9 +24,9 @@ struct Exported {
   Codes codes;
   std::vector<float> scales;
   std::vector<std::uint8_t> bytes;
-  explicit Exported(const LayoutCase& c, std::uint64_t seed = 5)
+  explicit Exported(const LayoutCase& c)
       : codes(c.n, c.k, 3), scales(some_scales(c)), bytes(*layout_bytes(c.spec, c.n, c.k), 0xEE) {
-    codes.fill(random_trits(c.n * c.k, seed));
+    codes.fill(random_trits(c.n * c.k));
     const Status out = export_rows(c.spec, codes.view(), c.n, c.k, {0, c.n}, scales, bytes);
     EXPECT_TRUE(out.ok()) << c.text() << ": " << text(out);
   }

@@ -20,9 +20,9 @@ Context open(ContextConfig config = {}) {
   return *context;
 }
 
-std::vector<float> weights(std::int64_t n, std::uint64_t seed = 1) {
+std::vector<float> weights(std::int64_t n) {
   std::vector<float> x(static_cast<std::size_t>(n));
-  lab::Random random(seed);
+  lab::Random random(1);
   lab::fill_weights(lab::Pattern::gaussian, random, x.data(), n);
   return x;
 }

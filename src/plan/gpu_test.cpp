@@ -31,9 +31,9 @@ class OnAGpu : public ::testing::Test {
   [[nodiscard]] const Context& gpu() const { return *context_; }
 
   static Tensor host(DType dtype, const Shape& shape) { return *Tensor::allocate(host_memory(), dtype, shape); }
-  static Tensor random(const Shape& shape, std::uint64_t seed = 1) {
+  static Tensor random(const Shape& shape) {
     Tensor x = host(DType::f32, shape);
-    lab::Random random(seed);
+    lab::Random random(1);
     lab::fill_weights(lab::Pattern::gaussian, random, x.as<float>().data(), x.elements());
     return x;
   }

@@ -54,14 +54,14 @@ inline std::string bitnet_config(const BitnetSizes& s) {
  "quantization_config": {"linear_class": "autobitlinear", "quant_method": "bitnet"}})";
 }
 
-// BF16 weights about 0.02 in size, norms about 1, in one .safetensors file. The same seed gives the same file.
-inline Status write_bitnet_checkpoint(const std::string& path, const BitnetSizes& sizes, std::uint32_t seed = 1) {
+// BF16 weights about 0.02 in size, norms about 1, in one .safetensors file. The same sizes give the same file.
+inline Status write_bitnet_checkpoint(const std::string& path, const BitnetSizes& sizes) {
   std::vector<StoredTensor> tensors;
   for (const BitnetTensor& t : bitnet_tensors(sizes))
     tensors.push_back({.name = t.name, .type = StoredType::bf16, .shape = t.shape});
   auto writer = CheckpointWriter::create(path, Container::safetensors, {{"format", MetaValue("pt")}}, tensors);
   if (!writer.ok()) return std::move(writer).error();
-  std::mt19937 random(seed);
+  std::mt19937 random(1);
   // Values are drawn from a table: a large file would take minutes otherwise.
   std::normal_distribution<float> normal;
   std::vector<std::uint16_t> table(std::size_t{1} << 16);
@@ -84,9 +84,9 @@ inline Status write_bitnet_checkpoint(const std::string& path, const BitnetSizes
 }
 
 // The same in a folder of its own: model.safetensors and config.json.
-inline Status write_bitnet_folder(const std::string& folder, const BitnetSizes& sizes, std::uint32_t seed = 1) {
+inline Status write_bitnet_folder(const std::string& folder, const BitnetSizes& sizes) {
   std::ofstream(folder + "/config.json") << bitnet_config(sizes);
-  return write_bitnet_checkpoint(folder + "/model.safetensors", sizes, seed);
+  return write_bitnet_checkpoint(folder + "/model.safetensors", sizes);
 }
 
 }  // namespace tern
