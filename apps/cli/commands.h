@@ -1,4 +1,4 @@
-// The commands of `tern`: each file of this folder adds one, with its options, its examples and its callback.
+// The commands of `tern`: each has a file of this folder that adds it, with its options, its examples and its callback.
 #pragma once
 
 #include <CLI/CLI.hpp>

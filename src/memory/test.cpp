@@ -1,4 +1,4 @@
-// One contract for every memory resource, then what the statistics adaptor adds, and tensors.
+// One contract for every memory resource, then what each adaptor adds, tensors and the ledger of workspaces.
 #include <gtest/gtest.h>
 
 #include <cstring>
