@@ -1,20 +1,18 @@
 """Times Tern, llama.cpp's TQ2_0 and onnxruntime's 2-bit MatMulNBits in turns; scripts/peers runs it."""
-import argparse
 import gc
 import json
-import pathlib
 import re
 import statistics
 import subprocess
 import sys
 import time
 
+from peers_arguments import parse_arguments
 from peers_engine import PeerError, Problem
 from peers_ggml import Ggml
 from peers_onnx import Onnx, probe_onnx
 from peers_tern import Library, Tern
 
-SHAPES = [(2560, 2560), (13824, 2560), (2560, 6912), (4096, 14336)]  # N x K: BitNet-2B's layers, and a long K
 TOKENS = [1, 128]  # one token with cold weights, many with warm ones
 LEAST_COLD_BYTES = 600_000_000  # and at least four times the last-level cache, as `tern bench` does
 MEMORY_PARTS = 12  # all engines together hold about seven times the bytes that one rotates over
@@ -91,27 +89,6 @@ def table(report):
               f"{machine['commit']}; {report['rounds']} rounds of {report['repetitions']} samples"]
     lines += sorted({f"{record['engine']}: {record['setting']}" for record in report["records"]})
     return "\n".join(lines[1:] + report["notes"]) + "\n"
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default="build/release", help="the build of tern to time")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/results"), help="folder of the results")
-    parser.add_argument("--threads", default="1,2", help="thread counts, as in 1,2")
-    parser.add_argument("--rounds", type=int, default=10, help="turns of all engines on a cell")
-    parser.add_argument("--repetitions", type=int, default=3, help="samples of an engine in a turn")
-    parser.add_argument("--shapes", default=",".join(f"{n}x{k}" for n, k in SHAPES), help="N x K, as in 2560x6912")
-    arguments = parser.parse_args()
-    try:
-        arguments.threads = [int(count) for count in arguments.threads.split(",")]
-        arguments.shapes = [tuple(int(side) for side in shape.split("x")) for shape in arguments.shapes.split(",")]
-        if any(len(shape) != 2 or shape[0] < 1 or shape[1] < 1 or shape[1] % 256 for shape in arguments.shapes):
-            raise ValueError("--shapes are N x K, K a multiple of 256, the block of TQ2_0")
-        if min(*arguments.threads, arguments.rounds, arguments.repetitions) < 1:
-            raise ValueError("--threads, --rounds and --repetitions are at least 1")
-    except ValueError as failure:
-        parser.error(str(failure))
-    return arguments
 
 
 def main():

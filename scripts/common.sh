@@ -1,5 +1,10 @@
-# What the scripts share: steps with a time, quiet commands, and the counts of the last line. Sourced, never run.
+# What the scripts share: --help, steps with a time, quiet commands, and the counts of the last line. Sourced, never run.
 # shellcheck shell=bash
+
+# --help: the script's first lines, before it installs or builds anything.
+case " $* " in
+  *' --help '* | *' -h '*) sed -n '2,/^[^#]/s/^# //p' "$0"; exit 0 ;;
+esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 jobs=$(nproc)
@@ -10,6 +15,13 @@ if command -v ccache >/dev/null; then
   export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
   export CMAKE_CUDA_COMPILER_LAUNCHER="${CMAKE_CUDA_COMPILER_LAUNCHER-ccache}"
 fi
+
+# no_arguments "$@": for scripts that take none.
+no_arguments() {
+  [ $# -eq 0 ] && return
+  echo "usage: $0, without '$*'" >&2
+  exit 2
+}
 
 heading() { printf '\n== %s\n' "$*"; }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes normally distributed f32 weights as an .npy file, with the standard library only: PATH ROWS COLUMNS."""
+"""Writes normally distributed f32 weights as an .npy file, with the standard library only."""
+import argparse
 import array
 import random
 import sys
@@ -22,4 +23,11 @@ def main(path, rows, columns):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", metavar="PATH.npy")
+    parser.add_argument("rows", type=int, metavar="ROWS")
+    parser.add_argument("columns", type=int, metavar="COLUMNS")
+    arguments = parser.parse_args()
+    if arguments.rows < 1 or arguments.columns < 1:
+        parser.error(f"{arguments.rows} x {arguments.columns} has no elements; both are 1 or more")
+    main(arguments.path, arguments.rows, arguments.columns)

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm
 # gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: the parts of
-# the bundle beside it, all when none is named. Each takes minutes and leaves a file in OUT. A GPU's tests are among the
-# tests.
+# the bundle beside it, all when none is named. Each takes minutes. OUT then has at most tests.txt, sanitizer.txt,
+# selftest.txt, cpu.json, gpu.json, torch_affine.json and PyTorch's golden files. A GPU's tests are among the tests.
 set -euo pipefail
 cd "$(dirname "$0")"
-if [ $# -lt 1 ]; then
-  sed -n '2,5s/^# //p' "$0"
-  exit 2
+if [ $# -lt 1 ] || [ "$1" = --help ] || [ "$1" = -h ]; then
+  sed -n '2,5s/^# //p' "${0##*/}"
+  [ $# -ge 1 ] || exit 2
+  exit 0
 fi
 out=$1
 shift
@@ -16,6 +17,12 @@ parts=("$@")
 all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm
   gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
+for part in "${parts[@]}"; do
+  case " ${all[*]} " in
+    *" $part "*) ;;
+    *) printf "there is no part '%s', only %s\n" "$part" "${all[*]}" >&2; exit 2 ;;
+  esac
+done
 [ -d tests ] || python3 -m tarfile -e tests.tar.xz .
 cores=$(nproc)
 counts=1
@@ -55,35 +62,34 @@ PYTHON
 }
 
 gpu() { bench gpu "$@" --device cuda:0; }
-# Of linear on a GPU, in OUT/$1.json, cuBLAS beside it.
-gpu_linear() { bench "$1" linear --device cuda:0 --baselines "${@:2}"; }
+gpu_linear() { gpu linear --baselines "$@"; }  # cuBLAS beside it
 
-# tests NAME PROGRAM FILTER [VARIABLE=VALUE...]: some of a program's tests, a line for them in OUT/NAME.txt.
+# tests PROGRAM FILTER [VARIABLE=VALUE...]: some of a program's tests, a line for them in OUT/tests.txt.
 tests() {
   local result=passed
-  if ! env "${@:4}" "tests/test_$2" --gtest_brief=1 --gtest_filter="$3" >"$out/log" 2>&1 ||
+  if ! env "${@:3}" "tests/test_$1" --gtest_brief=1 --gtest_filter="$2" >"$out/log" 2>&1 ||
     grep -q ' 0 tests from' "$out/log"; then
     result=FAILED status=1
     tail -n 60 "$out/log"
   fi
-  printf '  %s %s %s %s: %s\n' $result "$2" "$3" "${*:4}" "$(grep -E 'tests? ran|PASSED' "$out/log" | tail -n 1)" |
-    tee -a "$out/$1.txt"
+  printf '  %s %s %s %s: %s\n' $result "$1" "$2" "${*:3}" "$(grep -E 'tests? ran|PASSED' "$out/log" | tail -n 1)" |
+    tee -a "$out/tests.txt"
   rm -f "$out/log"
 }
 
-# sanitizer NAME TOOL PROGRAM:FILTER...: tests under a tool of compute-sanitizer, a line for each in OUT/NAME.txt.
+# sanitizer TOOL PROGRAM:FILTER...: tests under a tool of compute-sanitizer, a line for each in OUT/sanitizer.txt.
 sanitizer() {
   local options=() result test  # tests ask for memory that there is not: an answer, not a fault
-  if [ "$2" = memcheck ]; then options=(--report-api-errors no); fi
-  for test in "${@:3}"; do
+  if [ "$1" = memcheck ]; then options=(--report-api-errors no); fi
+  for test in "${@:2}"; do
     result=clean
-    if ! compute-sanitizer --tool "$2" "${options[@]}" --error-exitcode 99 "tests/test_${test%%:*}" \
+    if ! compute-sanitizer --tool "$1" "${options[@]}" --error-exitcode 99 "tests/test_${test%%:*}" \
       --gtest_filter="${test#*:}" >"$out/log" 2>&1; then
       result=FAILED status=1
       tail -n 30 "$out/log"
     fi
-    printf '  %s %s %s: %s\n' $result "$2" "${test%%:*}" "$(grep ' SUMMARY' "$out/log" | tail -n 1)" |
-      tee -a "$out/$1.txt"
+    printf '  %s %s %s: %s\n' $result "$1" "${test%%:*}" "$(grep ' SUMMARY' "$out/log" | tail -n 1)" |
+      tee -a "$out/sanitizer.txt"
     rm -f "$out/log"
   done
 }
@@ -111,16 +117,16 @@ for part in "${parts[@]}"; do
       fi
       ;;
     quantize)
-      bench quantize ternary_quantize --scheme absmax --granularity group:128 --threads "$counts"
-      bench quantize ternary_quantize --scheme absmean --granularity row --threads "$counts"
-      bench quantize ternary_quantize --dtype bf16 --scheme absmean --granularity row --threads "1,$cores"
-      bench quantize ternary_dequantize --granularity group:128 --threads "$counts"
-      bench quantize activation_quantize --shape 1x2560 --warm --threads 1
+      bench cpu ternary_quantize --scheme absmax --granularity group:128 --threads "$counts"
+      bench cpu ternary_quantize --scheme absmean --granularity row --threads "$counts"
+      bench cpu ternary_quantize --dtype bf16 --scheme absmean --granularity row --threads "1,$cores"
+      bench cpu ternary_dequantize --granularity group:128 --threads "$counts"
+      bench cpu activation_quantize --shape 1x2560 --warm --threads 1
       ;;
     linear)
-      for format in i2 b3; do bench linear linear --model bitnet-2b --format $format --threads "$counts"; done
+      for format in i2 b3; do bench cpu linear --model bitnet-2b --format $format --threads "$counts"; done
       for shape in 13824x2560 4096x14336 55296x5120; do  # packed to 8 MB and more
-        for format in i2 b3; do bench linear linear --shape $shape --format $format --threads "$counts"; done
+        for format in i2 b3; do bench cpu linear --shape $shape --format $format --threads "$counts"; done
       done
       ;;
     gemm)
@@ -128,7 +134,7 @@ for part in "${parts[@]}"; do
         for m in 8 128 512; do
           for isa in i2.x86_amx_int8 b3.x86_amx_int8 i2.x86_avx512vnni i2.x86_avx2 \
             s8.x86_amx_int8 s8.x86_avx512vnni s4.x86_amx_int8 s4.x86_avx512vnni; do
-            bench gemm linear --shape $shape --m $m --warm --format ${isa%%.*} --threads "1,$cores" --kernel linear.$isa
+            bench cpu linear --shape $shape --m $m --warm --format ${isa%%.*} --threads "1,$cores" --kernel linear.$isa
           done
         done
       done
@@ -157,92 +163,92 @@ for part in "${parts[@]}"; do
         gpu ternary_quantize --shape 1048576x4096 --scheme absmax --granularity group:128 --from $from
         gpu ternary_quantize --shape 1048576x4096 --granularity row --from $from
       done
-      tests/test_slow --gtest_filter='GpuQuantize*' | tee "$out/gpu_large.txt" | tail -n 1 || status=1
+      tests slow 'GpuQuantize*'
       ;;
     gpu_linear)  # all layers of a model as one graph: int8 and bf16 in
       for m in 1 8 32 512; do
-        gpu_linear gpu_linear --model bitnet-2b --m $m --dtype i8 --y bf16
-        gpu_linear gpu_linear --model bitnet-2b --m $m --dtype bf16 --y bf16
+        gpu_linear --model bitnet-2b --m $m --dtype i8 --y bf16
+        gpu_linear --model bitnet-2b --m $m --dtype bf16 --y bf16
       done
       ;;
     gpu_shapes)  # one token and a few, over the shapes of Microsoft's kernel and round ones
       for shape in 2560x2560 3840x2560 13824x2560 2560x6912 3200x3200 4800x3200 3200x10240 20480x3200 55296x5120 \
         5120x27648 1024x4096 4096x16384 8192x32768; do
-        gpu_linear gpu_shapes --shape $shape --y bf16
+        gpu_linear --shape $shape --y bf16
       done
       for shape in 2560x2560 13824x2560 55296x5120; do
-        gpu_linear gpu_shapes --shape $shape --dtype bf16 --y bf16
-        for m in 2 8 16 32 64; do gpu_linear gpu_shapes --shape $shape --m $m --y bf16; done
+        gpu_linear --shape $shape --dtype bf16 --y bf16
+        for m in 2 8 16 32 64; do gpu_linear --shape $shape --m $m --y bf16; done
       done
       for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
-        gpu_linear gpu_shapes --shape 13824x2560 --y bf16 --kernel linear.i2.$kernel
+        gpu_linear --shape 13824x2560 --y bf16 --kernel linear.i2.$kernel
       done
       ;;
     gpu_wide)  # weights of 8 and 4 bits: a model's output head, its layers, few tokens and many
       for format in s8 s4; do
         for shape in 128256x2560 13824x2560 2560x6912; do
-          gpu_linear gpu_wide --shape $shape --y bf16 --format $format
-          gpu_linear gpu_wide --shape $shape --y bf16 --format $format --granularity group:128
+          gpu_linear --shape $shape --y bf16 --format $format
+          gpu_linear --shape $shape --y bf16 --format $format --granularity group:128
         done
         for shape in 13824x2560 4096x4096; do
-          for m in 2 8 16 32 64 128 1024; do gpu_linear gpu_wide --shape $shape --y bf16 --format $format --m $m; done
+          for m in 2 8 16 32 64 128 1024; do gpu_linear --shape $shape --y bf16 --format $format --m $m; done
         done
         for kernel in cuda_sm80 cuda_sm75; do
-          gpu_linear gpu_wide --shape 13824x2560 --y bf16 --format $format --kernel linear.$format.$kernel
+          gpu_linear --shape 13824x2560 --y bf16 --format $format --kernel linear.$format.$kernel
         done
       done
       ;;
     gpu_gemm)  # many tokens: with the quantization, the product alone, and floats kept
       for shape in 2560x2560 13824x2560 2560x6912 4096x4096 14336x4096; do
         for m in 1024 4096; do
-          for dtype in bf16 i8; do gpu_linear gpu_gemm --shape $shape --m $m --dtype $dtype --y bf16; done
+          for dtype in bf16 i8; do gpu_linear --shape $shape --m $m --dtype $dtype --y bf16; done
         done
       done
       for dtype in bf16 f16 f32; do
-        gpu_linear gpu_gemm --shape 4096x4096 --m 1024 --dtype $dtype --y bf16 --math w2_float --granularity group:128
+        gpu_linear --shape 4096x4096 --m 1024 --dtype $dtype --y bf16 --math w2_float --granularity group:128
       done
       for kernel in cuda_sm80 cuda_sm75; do
-        gpu_linear gpu_gemm --shape 4096x4096 --m 1024 --y bf16 --kernel linear.i2.$kernel
+        gpu_linear --shape 4096x4096 --m 1024 --y bf16 --kernel linear.i2.$kernel
       done
       ;;
     gpu_linear_tests)  # every kernel; layers with each of the older GPUs' kernels; 100,000 problems, 2^31 elements
-      tests gpu_linear_tests linear '*'
-      tests gpu_linear_tests api 'LinearOnGpu.*:PackingOnGpu.*:ChainOnGpu.*:Precisions.*:COnAGpu.*'
+      tests linear '*'
+      tests api 'LinearOnGpu.*:PackingOnGpu.*:ChainOnGpu.*:Precisions.*:COnAGpu.*'
       for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
         # The CPU's, which they are compared with, have names of their own in the list.
         forced=linear.i2.x86_avx2,linear.b3.scalar,linear.s8.x86_avx2,linear.s4.x86_avx2
         for format in i2 b3 s8 s4; do forced+=,linear.$format.$kernel; done
-        tests gpu_linear_tests api 'LinearOnGpu.*' TERN_FORCE_KERNEL=$forced
+        tests api 'LinearOnGpu.*' TERN_FORCE_KERNEL=$forced
       done
-      tests gpu_linear_tests slow '*GpuLinear*:LargeLinear.*'
+      tests slow '*GpuLinear*:LargeLinear.*'
       ;;
     gpu_linear_sanitizer)  # few problems, but every kernel with few and many tokens
       for tool in memcheck racecheck; do
         for format in i2 s8 s4; do
-          sanitizer gpu_linear_sanitizer $tool \
+          sanitizer $tool \
             "linear:*SeveralMatrices*/$format:*FewerTokens*/$format:*ResidualMayBe*/$format:*NoColumns*/$format"
         done
-        sanitizer gpu_linear_sanitizer $tool 'linear:*RefusesNonFinite*/i2:*SmallProblemsOfWiderWeights' \
+        sanitizer $tool 'linear:*RefusesNonFinite*/i2:*SmallProblemsOfWiderWeights' \
           'api:LinearOnGpu.W2a8Gemv:*CodesThatAreNoTrits*:*NonFiniteTokens*'
       done
       ;;
     gpu_affine_tests)  # every kernel of the family against the references
       for op in affine affine_quantize affine_dequantize fake_quantize fake_quantize_backward choose_qparams \
         dynamic_quantize; do
-        tests gpu_affine_tests $op '*'
+        tests $op '*'
       done
       ;;
     gpu_affine_sanitizer)  # few problems, but every kernel; those that share memory for races, too
-      sanitizer gpu_affine_sanitizer memcheck 'affine:*' 'affine_quantize:*AnyStrides*:*LongLines*' \
+      sanitizer memcheck 'affine:*' 'affine_quantize:*AnyStrides*:*LongLines*' \
         'affine_dequantize:*AnyStrides*' 'fake_quantize:*AnyStrides*' 'fake_quantize_backward:*AnyStrides*' \
         'choose_qparams:*AnyStrides*' 'dynamic_quantize:*AnyStrides*:*EveryLength*'
       for tool in racecheck synccheck; do
-        sanitizer gpu_affine_sanitizer $tool 'fake_quantize_backward:*LongRanges*' 'choose_qparams:*AnyStrides*' \
+        sanitizer $tool 'fake_quantize_backward:*LongRanges*' 'choose_qparams:*AnyStrides*' \
           'dynamic_quantize:*EveryLength*'
       done
       ;;
     gpu_affine)  # 2^28 elements, PyTorch beside
-      affine() { bench gpu_affine "$1" --device cuda:0 --dtype $dtype "${@:2}"; }
+      affine() { gpu "$1" --dtype $dtype "${@:2}"; }
       for dtype in f32 bf16; do
         for format in s8 s4; do
           for granularity in group:128 row; do
@@ -263,12 +269,11 @@ for part in "${parts[@]}"; do
       ;;
     sanitizer)
       for tool in memcheck racecheck initcheck synccheck; do
-        sanitizer sanitizer $tool 'plan:OnAGpu.*-*TenThousand*:*Replay*' 'api:QuantizeOnGpu.Given*:*OnTheDevice*' \
+        sanitizer $tool 'plan:OnAGpu.*-*TenThousand*:*Replay*' 'api:QuantizeOnGpu.Given*:*OnTheDevice*' \
           'ternary_quantize:QuantizeLayout.*:QuantizeF64.*:*OrderOfSums*:*GivenScale*' \
           'ternary_dequantize:*StridedRows*' 'activation_quantize:*'
       done
       ;;
-    *) printf 'there is no part %s, only %s\n' "$part" "${all[*]}"; exit 2 ;;
   esac
 done
 exit $status

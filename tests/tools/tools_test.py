@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Shows that each structural check passes a good tree and fails on each kind of bad one; the numbers page, too."""
+"""Each structural check passes a good tree and fails on each kind of bad one; the numbers page; --help of scripts."""
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -354,6 +355,25 @@ class NumbersPage(unittest.TestCase):
         (self.root / "README.md").write_text("# Box\n", encoding="utf-8")
         self.fails("README.md: needs one line <!-- figures")
         self.assertFalse((self.root / "docs").exists())
+
+
+class Scripts(unittest.TestCase):
+    def test_help_installs_and_builds_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for tool in ("apt-get", "sudo", "cmake", "ctest"):
+                path = Path(folder, tool)
+                path.write_text(f"#!/bin/sh\ntouch {folder}/ran\n", encoding="utf-8")
+                path.chmod(0o755)
+            environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+            for script in sorted((ROOT / "scripts").iterdir()):
+                if script.suffix == ".sh" and script.name != "device_run.sh":
+                    continue
+                interpreter = sys.executable if script.suffix == ".py" else "bash"
+                done = subprocess.run([interpreter, script, "--help"], capture_output=True, text=True, check=False,
+                                      env=environment, timeout=60)  # fmt: skip
+                self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+                self.assertGreater(len(done.stdout), 80, script)
+                self.assertFalse(Path(folder, "ran").exists(), script)
 
 
 if __name__ == "__main__":
