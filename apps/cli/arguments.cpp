@@ -2,9 +2,12 @@
 #include "arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 
+#include "lab/bench.h"
 #include "log.h"
 #include "run_clock.h"
 
@@ -15,15 +18,63 @@ Error bad_argument(std::string where, std::string message) {
   return {Code::invalid_argument, std::move(message), std::move(where)};
 }
 
-// Digits only: no sign, no space, no overflow.
+// Digits only: no space, no overflow, nothing below 0.
 std::optional<std::int64_t> parse_size(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
+  if (failure != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
   return value;
 }
 
+// What --format may be with an op.
+std::vector<Format> formats_of(const std::string& op) {
+  if (op == "linear") return {Format::i2, Format::b3, Format::s8, Format::s4};
+  if (is_affine(op)) return {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
+  return {Format::i2, Format::s2, Format::i8, Format::b3};
+}
+
+Result<Format> parse_format_of(const std::string& op, const std::string& text) {
+  std::vector<std::string_view> words;
+  for (const Format format : formats_of(op)) {
+    if (name(format) == text) return format;
+    words.push_back(name(format));
+  }
+  return bad_argument("--format", fmt::format("'{}' is not one of {}", escaped(text, 40), fmt::join(words, ", ")));
+}
+
+// The option that was given and has no meaning for an op.
+Status refuse_scheme(const SchemeArguments& arguments, const std::string& op) {
+  if (arguments.scheme_given && !op.starts_with("ternary_"))
+    return bad_argument("--scheme",
+                        fmt::format("{} has no --scheme; ternary_quantize and ternary_dequantize have", op));
+  if (op != "activation_quantize") return {};
+  if (arguments.granularity_given)
+    return bad_argument("--granularity", "activation_quantize has no --granularity: every token has its scale");
+  if (!arguments.format.empty())
+    return bad_argument("--format", "activation_quantize has no --format: its codes are i8");
+  return {};
+}
+
 }  // namespace
+
+std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
+  return [least, most](const std::string& text) -> std::string {
+    const auto number = parse_size(text);
+    if (number && *number >= least && *number <= most) return "";
+    const bool open = most == std::numeric_limits<std::int64_t>::max();
+    return fmt::format("'{}' is not a whole number from {} {}", escaped(text, 40), least,
+                       open ? "on" : fmt::format("to {}", most));
+  };
+}
+
+Status check_op(const std::string& op) {
+  const std::vector<std::string_view> ops = lab::bench_ops();
+  if (std::find(ops.begin(), ops.end(), op) != ops.end()) return {};
+  return bad_argument("op", fmt::format("'{}' is not one of {}", escaped(op, 40), fmt::join(ops, ", ")));
+}
+bool has_method(const std::string& op) { return op == "choose_qparams" || op == "dynamic_quantize"; }
+bool has_tokens(const std::string& op) { return op == "linear" || op == "activation_quantize"; }
+bool is_affine(const std::string& op) { return op.starts_with("affine_") || op.starts_with("fake_") || has_method(op); }
 
 void add_output_arguments(CLI::App& command, OutputArguments& arguments) {
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
@@ -33,7 +84,10 @@ void add_output_arguments(CLI::App& command, OutputArguments& arguments) {
 }
 
 void add_threads_argument(CLI::App& command, std::optional<int>& threads) {
-  command.add_option("--threads", threads, "Threads to use; otherwise all this process may use")->type_name("N");
+  command
+      .add_option("--threads", threads, fmt::format("1 to {} threads; otherwise all this process may use", kMaxThreads))
+      ->check(whole_number(1, kMaxThreads))
+      ->type_name("N");
 }
 
 void add_device_argument(CLI::App& command, std::string& device) {
@@ -41,27 +95,60 @@ void add_device_argument(CLI::App& command, std::string& device) {
 }
 
 void add_tuning_argument(CLI::App& command, std::string& tuning) {
-  command.add_option("--tuning", tuning, "On a GPU: threads=256,grid=fixed,split=4,dependent=off")->type_name("LIST");
+  command
+      .add_option(
+          "--tuning", tuning,
+          "Of linear on a GPU, as in threads=256,grid=fixed,split=4,\ndependent=off; otherwise the kernel's choice")
+      ->type_name("LIST");
 }
 
 void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments) {
-  command.add_option("--scheme", arguments.scheme, "absmean (default), absmax, mse or int2")->type_name("NAME");
-  command.add_option("--granularity", arguments.granularity, "Who shares a scale: tensor (default), row, group:N")
+  const auto note = [](bool& given) { return [&given](const std::string&) { given = true; }; };
+  command.add_option("--scheme", arguments.scheme, "absmean (default), absmax, mse or int2")
+      ->each(note(arguments.scheme_given))
       ->type_name("NAME");
-  command
-      .add_option("--format", arguments.format, "i2, s2, i8, b3 or what the scheme packs to; affine: s8, u8, s4 ...")
+  command.add_option("--granularity", arguments.granularity, "Who shares a scale: tensor (default), row, group:N")
+      ->each(note(arguments.granularity_given))
+      ->type_name("NAME");
+  command.add_option("--format", arguments.format, "i2, b3 or i8; of int2 s2 or i8; otherwise the first")
       ->type_name("NAME");
 }
 
-Result<SchemeWords> parse(const SchemeArguments& arguments) {
+void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int64_t>& m, SchemeArguments& arguments) {
+  command.add_option("op", op, "The op, as `tern kernels` lists them")->required()->type_name("OP");
+  command.add_option("--m", m, "Tokens, 1 or more: of linear otherwise 1, of activation_quantize\nthe rows of --shape")
+      ->check(whole_number(1))
+      ->type_name("N");
+  add_scheme_arguments(command, arguments);
+  command.get_option("--scheme")->description("Of ternary_ ops: absmean (default), absmax, mse or int2");
+  command.get_option("--format")
+      ->description(
+          "Of ternary_ ops i2, b3, i8, of int2 s2, i8; of linear i2, b3,\ns8, s4; of affine ops s8, u8, s4, u4, s2, "
+          "u2; "
+          "else the first");
+}
+
+Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op) {
+  if (const Status refused = refuse_scheme(arguments, op); !refused.ok()) return refused.error();
   const Result<Scheme> scheme = parse_scheme(arguments.scheme);
   if (!scheme.ok()) return scheme.error();
   const Result<Granularity> granularity = parse_granularity(arguments.granularity);
   if (!granularity.ok()) return granularity.error();
+  const Format usual = is_affine(op) ? Format::s8 : default_format(*scheme);
   const Result<Format> format =
-      arguments.format.empty() ? Result<Format>(default_format(*scheme)) : parse_format(arguments.format);
+      arguments.format.empty() ? Result<Format>(usual) : parse_format_of(op, arguments.format);
   if (!format.ok()) return format.error();
   return SchemeWords{*scheme, *granularity, *format};
+}
+
+Result<DType> parse_dtype_of(const std::string& op, const std::string& text) {
+  Result<DType> dtype = parse_dtype(text);
+  if (dtype.ok()) return dtype;
+  return bad_argument("--dtype", fmt::format("'{}' is not one of {}, which {} takes", escaped(text, 40),
+                                             op == "linear"                ? "f32, f16, bf16, i8"
+                                             : op == "activation_quantize" ? "f32, f16, bf16"
+                                                                           : "f32, f64, f16, bf16",
+                                             op));
 }
 
 Result<RowsAndColumns> parse_rows_and_columns(const std::string& text) {
@@ -72,6 +159,13 @@ Result<RowsAndColumns> parse_rows_and_columns(const std::string& text) {
     if (rows && columns) return RowsAndColumns{*rows, *columns};
   }
   return bad_argument("--shape", fmt::format("'{}' is not ROWSxCOLS, as in 4096x11008", text));
+}
+
+Result<RowsAndColumns> parse_problem_shape(const std::string& text) {
+  Result<RowsAndColumns> shape = parse_rows_and_columns(text);
+  if (shape.ok() && (shape->rows == 0 || shape->columns == 0))
+    return bad_argument("--shape", fmt::format("{} has no elements; give both sides 1 or more", text));
+  return shape;
 }
 
 Result<float> parse_float(const std::string& option, const std::string& text) {
@@ -88,9 +182,10 @@ Error only_linear_has(const std::string& option, const std::string& op) {
   return bad_argument(option, fmt::format("{} has no {}; linear has", op, option));
 }
 
-bool has_method(const std::string& op) { return op == "choose_qparams" || op == "dynamic_quantize"; }
 void add_method_argument(CLI::App& command, std::optional<std::string>& method) {
-  command.add_option("--method", method, "Of chosen scales: absmax (default), minmax, percentile, mse")
+  command
+      .add_option("--method", method,
+                  "Of chosen scales: absmax (default), minmax; of choose_qparams\nalso percentile, mse")
       ->type_name("NAME");
 }
 Result<QparamsMethod> parse_method(const std::optional<std::string>& method, const std::string& op) {
@@ -101,8 +196,6 @@ Result<QparamsMethod> parse_method(const std::optional<std::string>& method, con
 
 Result<Context> open_context(const std::optional<int>& threads, const std::string& device,
                              std::shared_ptr<Observer> observer) {
-  if (threads && *threads < 1)
-    return bad_argument("--threads", fmt::format("{} threads cannot work; give 1 or more", *threads));
   if (!observer) observer = std::make_shared<RunClock>();
   ContextConfig config;
   config.threads = threads.value_or(0);

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,11 +30,24 @@ void add_threads_argument(CLI::App& command, std::optional<int>& threads);
 void add_device_argument(CLI::App& command, std::string& device);
 void add_tuning_argument(CLI::App& command, std::string& tuning);  // parse_tuning() reads it
 
+// Refuses, in one sentence, what is not a whole number from `least` to `most`; for CLI::Option::check().
+std::function<std::string(const std::string&)> whole_number(
+    std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
+
+// What the ops of `explain` and `bench` have: --method, --m, affine codes. An op that is none is an error that lists
+// them.
+Status check_op(const std::string& op);
+bool has_method(const std::string& op);
+bool has_tokens(const std::string& op);
+bool is_affine(const std::string& op);
+
 // The words of a quantization, as they were typed.
 struct SchemeArguments {
   std::string scheme = "absmean";
   std::string granularity = "tensor";
-  std::string format;  // empty: what the scheme packs to
+  std::string format;  // empty: what the scheme packs to; s8 of affine ops
+  bool scheme_given = false;
+  bool granularity_given = false;
 };
 struct SchemeWords {
   Scheme scheme;
@@ -40,7 +55,12 @@ struct SchemeWords {
   Format format;
 };
 void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments);
-Result<SchemeWords> parse(const SchemeArguments& arguments);
+// The op, --m and the words of explain and bench.
+void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int64_t>& m, SchemeArguments& arguments);
+Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op = "ternary_quantize");
+
+// --dtype of an op. A type that the op does not take is for the kernels to refuse.
+Result<DType> parse_dtype_of(const std::string& op, const std::string& text);
 
 // "4096x11008": rows, then columns.
 struct RowsAndColumns {
@@ -48,6 +68,7 @@ struct RowsAndColumns {
   std::int64_t columns = 0;
 };
 Result<RowsAndColumns> parse_rows_and_columns(const std::string& text);
+Result<RowsAndColumns> parse_problem_shape(const std::string& text);  // the same, with something in it
 
 // `text` as a float; `option` is named in the error.
 Result<float> parse_float(const std::string& option, const std::string& text);
@@ -56,7 +77,6 @@ Result<float> parse_float(const std::string& option, const std::string& text);
 Error only_linear_has(const std::string& option, const std::string& op);
 
 // --method, of the ops that choose scales; absmax unless it is given.
-bool has_method(const std::string& op);
 void add_method_argument(CLI::App& command, std::optional<std::string>& method);
 Result<QparamsMethod> parse_method(const std::optional<std::string>& method, const std::string& op);
 

@@ -46,8 +46,9 @@ Result<std::vector<int>> parse_thread_counts(const std::string& text) {
     int count = 0;
     const auto [rest, failure] = std::from_chars(at, end, count);
     const bool last = rest == end;
-    if (failure != std::errc() || count < 1 || (!last && (*rest != ',' || rest + 1 == end)))
-      return Error{Code::invalid_argument, fmt::format("'{}' is not a list of thread counts, as in 1,2", text),
+    if (failure != std::errc() || count < 1 || count > kMaxThreads || (!last && (*rest != ',' || rest + 1 == end)))
+      return Error{Code::invalid_argument,
+                   fmt::format("'{}' is not a list of whole numbers from 1 to {}, as in 1,2", text, kMaxThreads),
                    "--threads"};
     counts.push_back(count);
     at = last ? end : rest + 1;
@@ -57,23 +58,22 @@ Result<std::vector<int>> parse_thread_counts(const std::string& text) {
 
 Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   lab::BenchRequest request;
+  if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
   request.op = arguments.op;
   if (!arguments.shape.empty()) {
-    const Result<RowsAndColumns> shape = parse_rows_and_columns(arguments.shape);
+    const Result<RowsAndColumns> shape = parse_problem_shape(arguments.shape);
     if (!shape.ok()) return shape.error();
-    if (shape->rows == 0 || shape->columns == 0)
-      return Error{Code::invalid_argument, fmt::format("{} leaves nothing to measure", arguments.shape), "--shape"};
     request.rows = shape->rows;
     request.k = shape->columns;
   }
   request.m = arguments.m;
-  const Result<SchemeWords> words = parse(arguments.scheme);
+  const Result<SchemeWords> words = parse(arguments.scheme, arguments.op);
   if (!words.ok()) return words.error();
   request.scheme = words->scheme;
   request.granularity = words->granularity;
   if (!arguments.scheme.format.empty()) request.format = words->format;
   if (!arguments.dtype.empty()) {
-    const Result<DType> dtype = parse_dtype(arguments.dtype);
+    const Result<DType> dtype = parse_dtype_of(arguments.op, arguments.dtype);
     if (!dtype.ok()) return dtype.error();
     request.dtype = *dtype;
   }
@@ -116,9 +116,6 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   request.kernel = arguments.kernel;
   request.all_kernels = arguments.all_kernels;
   request.weights = arguments.warm ? lab::Weights::warm : lab::Weights::cold;
-  if (arguments.repetitions && *arguments.repetitions < 1)
-    return Error{Code::invalid_argument, fmt::format("{} repetitions measure nothing", *arguments.repetitions),
-                 "--repetitions"};
   request.repetitions = arguments.repetitions.value_or(0);
   return request;
 }
@@ -245,21 +242,25 @@ Result<int> run(const BenchArguments& arguments) {
 void add_bench(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand("bench", "Time kernels against what this machine can do at best");
-  command->add_option("op", arguments->op, "The op, as `tern kernels` lists them")->required()->type_name("OP");
-  command->add_option("--shape", arguments->shape, "Rows and columns, N and K of linear; otherwise the op's own")
+  command
+      ->add_option("--shape", arguments->shape,
+                   "Of the tensor, or of linear's weights; otherwise 65536x4096, of\nlinear 2560x2560, of "
+                   "activation_quantize 65536x2560")
       ->type_name("ROWSxCOLS");
-  command->add_option("--m", arguments->m, "Tokens, for ops that have them")->type_name("N");
-  add_scheme_arguments(*command, arguments->scheme);
-  command->add_option("--dtype", arguments->dtype, "Of the float side (f32; f16, bf16, f64); of linear's x (i8)")
+  add_op_arguments(*command, arguments->op, arguments->m, arguments->scheme);
+  command
+      ->add_option("--dtype", arguments->dtype,
+                   "Of the floats: f32 (default), f16, bf16, f64; of linear\ni8 (default), f32, f16, bf16")
       ->type_name("NAME");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
-  command->add_option("--y", arguments->y, "Of linear: the type of its results (f32; f16, bf16, i32)")
-      ->type_name("NAME");
+  command->add_option("--y", arguments->y, "Of linear, its results: f32 (default), f16, bf16, i32")->type_name("NAME");
   add_method_argument(*command, arguments->method);
-  command->add_option("--model", arguments->model, "All linear layers of a model: bitnet-2b")->type_name("NAME");
-  command->add_flag("--baselines", arguments->baselines,
-                    "OpenBLAS and oneDNN, or cuBLAS, beside linear, where installed");
-  command->add_option("--threads", arguments->threads, "Thread counts, as in 1,2; otherwise all this process may use")
+  command->add_option("--model", arguments->model, "Of linear: all layers of a model, which is bitnet-2b")
+      ->type_name("NAME");
+  command->add_flag("--baselines", arguments->baselines, "Of linear: OpenBLAS and oneDNN, or cuBLAS, beside it");
+  command
+      ->add_option("--threads", arguments->threads,
+                   fmt::format("1 to {} each, as in 1,2; otherwise all this process may use", kMaxThreads))
       ->type_name("LIST");
   auto* kernel = command->add_option("--kernel", arguments->kernel, "This kernel; otherwise the one selection picks");
   kernel->type_name("NAME");
@@ -267,11 +268,17 @@ void add_bench(CLI::App& app, Session& session) {
       ->excludes(kernel);
   auto* cold = command->add_flag("--cold", arguments->cold, "Data that no cache holds (default)");
   command->add_flag("--warm", arguments->warm, "Data that was just used")->excludes(cold);
-  command->add_option("--repetitions", arguments->repetitions, "Samples per kernel; otherwise 5 to 30, by its speed")
+  command
+      ->add_option("--repetitions", arguments->repetitions,
+                   "Samples per kernel, 1 to 1000000; otherwise 5 to 30, by its speed")
+      ->check(whole_number(1, 1'000'000))
       ->type_name("N");
   add_device_argument(*command, arguments->device);
   add_tuning_argument(*command, arguments->tuning);
-  command->add_option("--from", arguments->from, "On a GPU, quantize a tensor of the host: pinned or pageable memory")
+  command
+      ->add_option(
+          "--from", arguments->from,
+          "Of ternary_quantize on a GPU: its input in pinned or pageable\nmemory of the host; otherwise the GPU's")
       ->type_name("NAME");
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern bench ternary_quantize --all-kernels",

@@ -36,8 +36,6 @@ struct Problem {
   QparamsMethod method;
 };
 
-bool has_tokens(const std::string& op) { return op == "linear" || op == "activation_quantize"; }
-
 // A decision, and the plan it leads to where there is one.
 struct Decision {
   Explanation explanation;
@@ -61,7 +59,6 @@ Result<Decision> decide(const Context& context, const typename Op::Problem& prob
 }
 
 // Affine ops have channels and tokens; of a matrix, a row is either.
-bool is_affine(const std::string& op) { return op.starts_with("affine_") || op.starts_with("fake_") || has_method(op); }
 AffineGranularity affine(const Granularity& granularity) {
   switch (granularity.kind) {
     case Granularity::Kind::tensor: break;
@@ -85,67 +82,62 @@ Result<Decision> decide_affine(const Context& context, const Problem& p, const P
   return decide<Op>(context, problem, preference);
 }
 
+template <class Op>
+Result<Decision> decide_ternary(const Context& context, const Problem& p, const Preference& preference) {
+  typename Op::Problem problem;
+  problem.rows = p.shape.rows;
+  problem.k = p.shape.columns;
+  problem.dtype = p.dtype;
+  problem.scheme = p.words.scheme;
+  problem.granularity = p.words.granularity;
+  problem.format = p.words.format;
+  return decide<Op>(context, problem, preference);
+}
+
+Result<Decision> decide_activation_quantize(const Context& context, const Problem& p, const Preference& preference) {
+  ActivationQuantize::Problem problem;
+  problem.m = p.m.value_or(p.shape.rows);
+  problem.k = p.shape.columns;
+  problem.dtype = p.dtype;
+  return decide<ActivationQuantize>(context, problem, preference);
+}
+
+Result<Decision> decide_linear(const Context& context, const Problem& p, const Preference& preference) {
+  Linear::Problem problem;
+  problem.m_max = p.m.value_or(1);
+  problem.k = p.shape.columns;
+  problem.x_dtype = p.dtype;
+  problem.math = p.math;
+  problem.format = p.words.format;
+  problem.matrices = {Linear::Matrix{}};
+  problem.matrices[0].n = p.shape.rows;
+  problem.matrices[0].granularity = p.words.granularity;
+  return decide<Linear>(context, problem, preference);
+}
+
 Result<Decision> decide(const Context& context, const std::string& op, const Problem& p, const Preference& preference) {
-  if (op == "ternary_quantize") {
-    TernaryQuantize::Problem problem;
-    problem.rows = p.shape.rows;
-    problem.k = p.shape.columns;
-    problem.dtype = p.dtype;
-    problem.scheme = p.words.scheme;
-    problem.granularity = p.words.granularity;
-    problem.format = p.words.format;
-    return decide<TernaryQuantize>(context, problem, preference);
-  }
-  if (op == "ternary_dequantize") {
-    TernaryDequantize::Problem problem;
-    problem.rows = p.shape.rows;
-    problem.k = p.shape.columns;
-    problem.dtype = p.dtype;
-    problem.scheme = p.words.scheme;
-    problem.granularity = p.words.granularity;
-    problem.format = p.words.format;
-    return decide<TernaryDequantize>(context, problem, preference);
-  }
-  if (op == "activation_quantize") {
-    ActivationQuantize::Problem problem;
-    problem.m = p.m.value_or(p.shape.rows);
-    problem.k = p.shape.columns;
-    problem.dtype = p.dtype;
-    return decide<ActivationQuantize>(context, problem, preference);
-  }
-  if (op == "linear") {
-    Linear::Problem problem;
-    problem.m_max = p.m.value_or(1);
-    problem.k = p.shape.columns;
-    problem.x_dtype = p.dtype;
-    problem.math = p.math;
-    problem.format = p.words.format;
-    problem.matrices = {Linear::Matrix{}};
-    problem.matrices[0].n = p.shape.rows;
-    problem.matrices[0].granularity = p.words.granularity;
-    return decide<Linear>(context, problem, preference);
-  }
+  if (op == "ternary_quantize") return decide_ternary<TernaryQuantize>(context, p, preference);
+  if (op == "ternary_dequantize") return decide_ternary<TernaryDequantize>(context, p, preference);
+  if (op == "activation_quantize") return decide_activation_quantize(context, p, preference);
+  if (op == "linear") return decide_linear(context, p, preference);
   if (op == "affine_quantize") return decide_affine<AffineQuantize>(context, p, preference);
   if (op == "affine_dequantize") return decide_affine<AffineDequantize>(context, p, preference);
   if (op == "fake_quantize") return decide_affine<FakeQuantize>(context, p, preference);
   if (op == "fake_quantize_backward") return decide_affine<FakeQuantizeBackward>(context, p, preference);
   if (op == "choose_qparams") return decide_affine<ChooseQparams>(context, p, preference);
   if (op == "dynamic_quantize") return decide_affine<DynamicQuantize>(context, p, preference);
-  return Error{Code::invalid_argument,
-               fmt::format("'{}' is not one of ternary_quantize, ternary_dequantize, activation_quantize, linear, "
-                           "affine_quantize, affine_dequantize, fake_quantize, fake_quantize_backward, "
-                           "choose_qparams, dynamic_quantize",
-                           op),
-               "explain"};
+  return Error{Code::internal, fmt::format("'{}' cannot be explained", op), "explain"};
 }
 
 Json problem_json(const std::string& op, const Problem& p) {
-  Json json = {{"rows", p.shape.rows},
-               {"cols", p.shape.columns},
-               {"dtype", name(p.dtype)},
-               {"scheme", is_affine(op) ? "affine" : name(p.words.scheme)},
-               {"granularity", name(p.words.granularity)},
-               {"format", name(p.words.format)}};
+  Json json = {{"rows", p.shape.rows}, {"cols", p.shape.columns}, {"dtype", name(p.dtype)}};
+  if (op == "activation_quantize") {
+    json["scheme"] = "token_i8";
+  } else {
+    if (op != "linear") json["scheme"] = is_affine(op) ? "affine" : name(p.words.scheme);
+    json["granularity"] = name(p.words.granularity);
+    json["format"] = name(p.words.format);
+  }
   if (has_tokens(op)) json["m"] = p.m ? Json(*p.m) : Json(nullptr);
   if (op == "linear") json["math"] = name(p.math);
   if (has_method(op)) json["method"] = name(p.method);
@@ -199,17 +191,30 @@ void print_as_json(const Context& context, const std::string& op, const Problem&
               {"notes", e.notes}});
 }
 
+// "ternary_quantize of 64 x 64 f32, absmean by tensor, i2".
+std::string problem_text(const std::string& op, const Problem& p) {
+  const std::string shape = fmt::format("{} x {}", p.shape.rows, p.shape.columns);
+  if (op == "activation_quantize")
+    return fmt::format("{} of {} {}, every token by its largest, i8", op,
+                       p.m ? fmt::format("{} x {}", *p.m, p.shape.columns) : shape, name(p.dtype));
+  if (op == "linear")
+    return fmt::format("linear of {} {} with {} weights in {}, scales by {}, {}", counted(p.m.value_or(1), "token"),
+                       name(p.dtype), shape, name(p.words.format), name(p.words.granularity), name(p.math));
+  return fmt::format("{} of {} {}, {} by {}, {}", op, shape, name(p.dtype),
+                     is_affine(op) ? "affine" : name(p.words.scheme), name(p.words.granularity), name(p.words.format));
+}
+
 void print_as_text(const Context& context, const std::string& op, const Problem& p, const Decision& decision) {
   const Explanation& e = decision.explanation;
-  fmt::print("{} of {} x {} {}, {} by {}, {}, on {} with {}\n\n", op, p.shape.rows, p.shape.columns, name(p.dtype),
-             is_affine(op) ? "affine" : name(p.words.scheme), name(p.words.granularity), name(p.words.format),
-             name(context.device().id), counted(context.threads(), "thread"));
+  fmt::print("{}, on {} with {}\n\n", problem_text(op, p), name(context.device().id),
+             counted(context.threads(), "thread"));
   Table facts({}, 2);
   facts.add({"chosen", e.chosen.empty() ? "none: every kernel refused" : e.chosen});
   if (decision.id) {
     const Guarantee& g = decision.id->guarantee;
     facts.add({"because", e.chosen_because});
-    facts.add({"promises", fmt::format("{} operations, {} sums, {}, {}", g.math, g.accumulator,
+    const std::string sums = g.accumulator == "none" ? "no" : std::string(g.accumulator);
+    facts.add({"promises", fmt::format("{} operations, {} sums, {}, {}", g.math, sums,
                                        g.deterministic ? "deterministic" : "not deterministic",
                                        g.bit_stable ? "the reference's bits" : "bits of its own")});
     facts.add({"workspace", human_bytes(decision.workspace_bytes)});
@@ -225,12 +230,12 @@ void print_as_text(const Context& context, const std::string& op, const Problem&
 }
 
 Result<int> run(const ExplainArguments& arguments) {
-  const Result<RowsAndColumns> shape = parse_rows_and_columns(arguments.shape);
+  if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
+  const Result<RowsAndColumns> shape = parse_problem_shape(arguments.shape);
   if (!shape.ok()) return shape.error();
-  Result<SchemeWords> words = parse(arguments.scheme);
+  const Result<SchemeWords> words = parse(arguments.scheme, arguments.op);
   if (!words.ok()) return words.error();
-  if (is_affine(arguments.op) && arguments.scheme.format.empty()) words->format = Format::s8;
-  const Result<DType> dtype = parse_dtype(arguments.dtype);
+  const Result<DType> dtype = parse_dtype_of(arguments.op, arguments.dtype);
   if (!dtype.ok()) return dtype.error();
   const Result<Context> context = open_context(arguments.threads, arguments.device);
   if (!context.ok()) return context.error();
@@ -240,8 +245,10 @@ Result<int> run(const ExplainArguments& arguments) {
   if (!math.ok()) return math.error();
 
   if (arguments.m && !has_tokens(arguments.op))
-    return Error{Code::invalid_argument, fmt::format("{} has no tokens (it was given {})", arguments.op, *arguments.m),
-                 "--m"};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{} has no --m (it was given {}); linear and activation_quantize have", arguments.op, *arguments.m),
+        "--m"};
 
   const Result<QparamsMethod> method = parse_method(arguments.method, arguments.op);
   if (!method.ok()) return method.error();
@@ -266,17 +273,16 @@ Result<int> run(const ExplainArguments& arguments) {
 void add_explain(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* command = app.add_subcommand("explain", "Say which kernel a problem would run on, and why no other");
-  command->add_option("op", arguments->op, "The op, as `tern kernels` lists them")->required()->type_name("OP");
-  command->add_option("--shape", arguments->shape, "Rows and columns of the tensor; N and K of linear")
+  command->add_option("--shape", arguments->shape, "Of the tensor, or of linear's weights")
       ->required()
       ->type_name("ROWSxCOLS");
-  add_scheme_arguments(*command, arguments->scheme);
-  command->add_option("--dtype", arguments->dtype, "Of floats or linear's x: f32 (default), f16, bf16, f64, i8")
+  add_op_arguments(*command, arguments->op, arguments->m, arguments->scheme);
+  command->add_option("--dtype", arguments->dtype, "Of the floats: f32 (default), f16, bf16, f64; of linear also i8")
       ->type_name("NAME");
-  command->add_option("--m", arguments->m, "Tokens, for linear and activation_quantize")->type_name("N");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
   add_method_argument(*command, arguments->method);
-  command->add_option("--kernel", arguments->kernel, "Insist on this kernel")->type_name("NAME");
+  command->add_option("--kernel", arguments->kernel, "Run this kernel or fail; otherwise the first that takes it")
+      ->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_device_argument(*command, arguments->device);
   add_tuning_argument(*command, arguments->tuning);

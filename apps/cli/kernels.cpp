@@ -1,8 +1,6 @@
 // tern kernels: the list of kernels, seen from this machine.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "arguments.h"
 #include "json.h"
 #include "table.h"
@@ -29,24 +27,14 @@ Json to_json(const KernelDescription& k) {
           {"refused", k.refused.empty() ? Json(nullptr) : Json(k.refused)}};
 }
 
-// Only those of `op`; an op nobody has is an error that lists the ones there are.
-Status keep_only(const std::string& op, std::vector<KernelDescription>& list) {
-  std::vector<std::string> ops;
-  for (const KernelDescription& k : list)
-    if (std::find(ops.begin(), ops.end(), k.op) == ops.end()) ops.push_back(k.op);
-  if (std::find(ops.begin(), ops.end(), op) == ops.end())
-    return Error{Code::invalid_argument, fmt::format("'{}' is not one of {}", op, fmt::join(ops, ", ")), "--op"};
-  std::erase_if(list, [&op](const KernelDescription& k) { return k.op != op; });
-  return {};
-}
-
 Result<int> run(const KernelsArguments& arguments) {
+  if (!arguments.op.empty())
+    if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
   const Result<Context> context = open_context(std::nullopt, arguments.device);
   if (!context.ok()) return context.error();
   Result<std::vector<KernelDescription>> list = kernels(*context);
   if (!list.ok()) return list.error();
-  if (!arguments.op.empty())
-    if (Status kept = keep_only(arguments.op, *list); !kept.ok()) return kept.error();
+  if (!arguments.op.empty()) std::erase_if(*list, [&](const KernelDescription& k) { return k.op != arguments.op; });
 
   if (arguments.output.json) {
     Json rows = Json::array();
@@ -67,7 +55,7 @@ Result<int> run(const KernelsArguments& arguments) {
 void add_kernels(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<KernelsArguments>();
   CLI::App* command = app.add_subcommand("kernels", "List the kernels, and which of them run on this machine");
-  command->add_option("--op", arguments->op, "Only the kernels of this op")->type_name("OP");
+  command->add_option("--op", arguments->op, "Only the kernels of this op; otherwise all")->type_name("OP");
   add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern kernels", "tern kernels --op ternary_quantize", "tern kernels --json"});

@@ -14,6 +14,7 @@
 #include "json.h"
 #include "log.h"
 #include "tern/version.h"
+#include "typo.h"
 
 namespace tern::cli {
 
@@ -67,8 +68,9 @@ int run(int argc, char** argv) {
     std::fputs(text.str().c_str(), stdout);  // what fails is seen below
   } catch (const CLI::ParseError& mistake) {
     const bool json = asks_for_json(argc, argv);
-    fail(session, {Code::invalid_argument, mistake.what(), "command line"}, json);
-    if (!json) say("Run with --help for more information.\n");
+    fail(session, {Code::invalid_argument, told(app, mistake), "command line"}, json);
+    const CLI::App& command = named_command(app);
+    if (!json) say(fmt::format("`tern{} --help` says more.\n", &command == &app ? "" : " " + command.get_name()));
     session.exit_code = kAskedWrongly;
   } catch (const std::exception& failure) {
     if (std::ferror(stdout) == 0) {  // else fmt has thrown because of it

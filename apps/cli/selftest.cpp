@@ -60,6 +60,8 @@ Json to_json(const GpuMemoryInfo& memory) {
 }
 
 Result<int> run(const SelftestArguments& arguments) {
+  if (!arguments.op.empty())
+    if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
   // Under --verbose a line a kernel is enough; an observer that logged every run would bury it.
   const Result<Context> context = open_context(arguments.threads, arguments.device, std::make_shared<Observer>());
   if (!context.ok()) return context.error();
@@ -112,7 +114,7 @@ Result<int> run(const SelftestArguments& arguments) {
 void add_selftest(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<SelftestArguments>();
   CLI::App* command = app.add_subcommand("selftest", "Compare every kernel that runs here with the reference");
-  command->add_option("--op", arguments->op, "Only the kernels of this op")->type_name("OP");
+  command->add_option("--op", arguments->op, "Only the kernels of this op; otherwise all")->type_name("OP");
   add_threads_argument(*command, arguments->threads);
   add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);

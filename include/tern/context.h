@@ -19,8 +19,10 @@ namespace tern {
 // Runs task(slot) for every slot in [0, slots), each exactly once, on any threads; returns when all are done.
 using ParallelFor = std::function<void(int slots, const std::function<void(int slot)>& task)>;
 
+inline constexpr int kMaxThreads = 4096;  // above this a number is a slip of the finger
+
 struct ContextConfig {
-  int threads = 0;                              // 0: TERN_THREADS, else what the process may use
+  int threads = 0;                              // 1 to kMaxThreads; 0: TERN_THREADS, else what the process may use
   std::shared_ptr<MemoryResource> memory = {};  // null: host_memory(), or a gpu_memory() of its own
   std::shared_ptr<Observer> observer = {};      // null: nobody watches
   ParallelFor parallel_for = {};                // empty: the library's own pool

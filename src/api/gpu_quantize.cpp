@@ -9,7 +9,6 @@
 #include "api/gpu_quantize.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -245,9 +244,8 @@ class Pipeline {
     } else {
       const std::int64_t row = piece.row + found.index / piece.k, column = piece.column + found.index % piece.k;
       found.index = row * p_.k + column;
-      found.message =
-          fmt::format("x[{}, {}] (element {}) is not finite; quantize finite values, or set non_finite to saturate",
-                      row, column, found.index);
+      found.message = fmt::format("x[{}, {}] (element {}) is not finite; mend it, or ask for non_finite = saturate",
+                                  row, column, found.index);
     }
     return found;
   }

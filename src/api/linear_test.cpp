@@ -119,7 +119,7 @@ TEST_F(Layer, RefusesWhatItCannotTake) {
   EXPECT_EQ(layer->forward(rows(x, 129), rows(y, 21)).code(), Code::invalid_argument);
   std::vector<float> four = whole_numbers(4, 130), y4(std::size_t{4} * 21);
   EXPECT_EQ(message(layer->forward(rows(four, 130), rows(y4, 21))),
-            "invalid_argument: x has 4 tokens, the plan was made for up to 3 (linear)");
+            "invalid_argument: x has 4 tokens, the plan was made for up to 3: m_max of its problem (linear)");
   x[131] = NAN;
   EXPECT_EQ(layer->forward(rows(x, 130), rows(y, 21)).code(), Code::non_finite);
 }

@@ -71,11 +71,11 @@ TEST(PackedWeights, RefusesMemoryThatDoesNotDo) {
   std::memcpy(end - w.codes.size(), w.codes.data(), w.codes.size());
   const ConstTensorView codes(end - w.codes.size(), DType::u8, w.code_view().shape);
   EXPECT_EQ(message(PackedWeights::pack(open(), codes, w.scale_view(), w.n, w.k, w.granularity, memory.span())),
-            "invalid_argument: codes and the memory overlap (pack)");
+            "invalid_argument: codes and the memory overlap; each needs memory of its own (pack)");
   std::memcpy(end - 12, w.scales.data(), 12);
   const ConstTensorView scales(end - 12, DType::f32, {3});
   EXPECT_EQ(message(PackedWeights::pack(open(), w.code_view(), scales, w.n, w.k, w.granularity, memory.span())),
-            "invalid_argument: scales and the memory overlap (pack)");
+            "invalid_argument: scales and the memory overlap; each needs memory of its own (pack)");
 }
 
 TEST(PackedWeights, RefusesCodesAndScalesThatDoNotFit) {

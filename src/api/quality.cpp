@@ -127,7 +127,8 @@ Result<Quality> measure_quality(const Context& context, const ConstTensorView& x
       for (std::size_t t = 0; t < kTerms; ++t) part.sum[t] = folds[t].total();
     }
   });
-  if (bad.load()) return error(Code::non_finite, kWhere, "x holds a non-finite value; set non_finite to saturate");
+  if (bad.load())
+    return error(Code::non_finite, kWhere, "x holds a non-finite value; mend it, or ask for non_finite = saturate");
 
   const FpEnvGuard modes;
   std::array<simd::PairwiseFold, kTerms> folds;

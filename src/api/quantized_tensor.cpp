@@ -32,7 +32,8 @@ Status validate(const QuantizedTensor& q) {
   const std::int64_t rows = q.rows(), k = q.k();
   TERN_RETURN_IF_ERROR(check_extent(kWhere, rows, k, DType::f32, q.granularity));
   if (!holds(q.format, q.scheme))
-    return error(Code::invalid_argument, kWhere, "{} codes are not stored as {}", name(q.scheme), name(q.format));
+    return error(Code::invalid_argument, kWhere, "{} codes are not stored as {}; they are {}", name(q.scheme),
+                 name(q.format), holders_of(q.scheme));
   TERN_RETURN_IF_ERROR(
       check_dense(kWhere, "codes", q.codes.view(), code_dtype(q.format), rows * row_bytes(q.format, k)));
   const std::int64_t ranges = make_ranges(rows, k, q.granularity).total;

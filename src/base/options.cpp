@@ -1,11 +1,12 @@
 // Reads and parses the TERN_ environment variables.
 #include "base/options.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "base/errors.h"
+#include "base/words.h"
+#include "tern/context.h"
 
 namespace tern {
 namespace {
@@ -18,30 +19,31 @@ std::optional<std::string_view> variable(const char* name) {
 
 Result<Options::MaxIsa> parse_max_isa(std::string_view text) {
   if (text == "scalar") return Options::MaxIsa{};
-  auto level = parse_capability(text);
-  if (!level.ok()) return error(Code::invalid_argument, "TERN_MAX_ISA", "scalar, or {}", level.error().message);
-  return Options::MaxIsa{*level};
+  if (auto level = parse_capability(text); level.ok()) return Options::MaxIsa{*level};
+  std::vector<std::string_view> levels = {"scalar"};
+  for (int i = 0; i < kCapabilityCount; ++i) levels.push_back(name(static_cast<Capability>(i)));
+  return error(Code::invalid_argument, "TERN_MAX_ISA", "'{}' is not one of {}", printable(text), listed(levels));
 }
 
 Result<int> parse_threads(std::string_view text) {
-  int value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size() || value < 1 || value > kMaxThreads)
-    return error(Code::invalid_argument, "TERN_THREADS", "'{}' is not a number of threads from 1 to {}",
-                 printable(text), kMaxThreads);
-  return value;
+  const auto count = whole_number(text);
+  if (!count || *count < 1 || *count > kMaxThreads)
+    return error(Code::invalid_argument, "TERN_THREADS", "'{}' is not a whole number from 1 to {}", printable(text),
+                 kMaxThreads);
+  return static_cast<int>(*count);
 }
 
 Result<std::vector<std::string>> parse_kernel_list(std::string_view text) {
   std::vector<std::string> names;
-  while (true) {
-    const auto comma = text.find(',');
-    const auto item = text.substr(0, comma);
+  for (std::string_view rest = text;;) {
+    const auto comma = rest.find(',');
+    const auto item = rest.substr(0, comma);
     if (item.empty())
-      return error(Code::invalid_argument, "TERN_FORCE_KERNEL", "an empty name in the list; write name,name");
+      return error(Code::invalid_argument, "TERN_FORCE_KERNEL", "'{}' has an empty name; write name,name",
+                   printable(text));
     names.emplace_back(item);
     if (comma == std::string_view::npos) return names;
-    text.remove_prefix(comma + 1);
+    rest.remove_prefix(comma + 1);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tern/device.h"
@@ -23,7 +24,7 @@ struct Options {
   std::optional<int> threads;              // TERN_THREADS
 };
 
-inline constexpr int kMaxThreads = 4096;  // above this a number is a slip of the finger
+inline std::string_view name(Options::MaxIsa limit) { return limit.level ? name(*limit.level) : "scalar"; }
 
 // What the environment says now. A malformed variable is an error that names it.
 Result<Options> read_options();

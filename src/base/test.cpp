@@ -73,7 +73,10 @@ TEST(Words, UntrustedTextIsQuotedAsOnePrintableLine) {
   EXPECT_EQ(parse_granularity(evil).error().message, shown + " is not one of tensor, row, group:N");
   EXPECT_EQ(parse_granularity("group:" + evil).error().message,
             "group size " + shown + " is not a number above 0, as in group:128");
-  EXPECT_EQ(parse_device(evil).error().message, shown + " is not cpu or cuda:N");
+  EXPECT_EQ(parse_granularity("group:99999999999999999999").error().message,
+            "group size '99999999999999999999' is too large; give one of at most 2^63 - 1, as in group:128");
+  EXPECT_EQ(parse_device(evil).error().message,
+            shown + " is not cpu or cuda:N, as in cuda:0; `tern devices` lists them");
 }
 
 TEST(Checked, SaysWhenItOverflows) {

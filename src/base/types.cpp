@@ -57,10 +57,12 @@ Result<Granularity> parse_granularity(std::string_view text) {
   if (text == "row") return Granularity::row();
   if (text == "group") return Granularity::group();
   if (text.substr(0, 6) == "group:") {
-    const auto size = whole_number(text.substr(6));
+    const std::string_view digits = text.substr(6);
+    const auto size = whole_number(digits);
     if (size && *size > 0) return Granularity::group(*size);
-    return error(Code::invalid_argument, "granularity", "group size '{}' is not a number above 0, as in group:128",
-                 printable(text.substr(6)));
+    const bool too_large = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos && !size;
+    return error(Code::invalid_argument, "granularity", "group size '{}' is {}, as in group:128", printable(digits),
+                 too_large ? "too large; give one of at most 2^63 - 1" : "not a number above 0");
   }
   return error(Code::invalid_argument, "granularity", "'{}' is not one of tensor, row, group:N", printable(text));
 }
@@ -71,7 +73,8 @@ Result<DeviceId> parse_device(std::string_view text) {
     const auto index = whole_number(text.substr(5));
     if (index && *index >= 0 && *index < 1024) return DeviceId{DeviceKind::cuda, static_cast<int>(*index)};
   }
-  return error(Code::invalid_argument, "device", "'{}' is not cpu or cuda:N", printable(text));
+  return error(Code::invalid_argument, "device", "'{}' is not cpu or cuda:N, as in cuda:0; `tern devices` lists them",
+               printable(text));
 }
 
 std::size_t size_of(DType dtype) {

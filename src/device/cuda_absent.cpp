@@ -6,7 +6,10 @@
 namespace tern::cuda {
 namespace {
 
-Error absent() { return error(Code::gpu_not_available, "cuda", "this build has no CUDA; build it with TERN_CUDA=ON"); }
+Error absent() {
+  return error(Code::gpu_not_available, "cuda",
+               "this build has no CUDA; build it with TERN_CUDA=ON, or use the device cpu");
+}
 
 }  // namespace
 

@@ -24,7 +24,11 @@ Result<int> count() {
   (void)cudaRuntimeGetVersion(&runtime);
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     (void)cudaGetLastError();
-    return error(Code::gpu_not_available, "cuda", "no NVIDIA driver is installed; CUDA {} needs one", version(runtime));
+    return error(
+        Code::gpu_not_available, "cuda",
+        "no NVIDIA driver is installed, and CUDA {} needs one; install it until nvidia-smi shows the GPU, or use "
+        "the device cpu",
+        version(runtime));
   }
   const cudaError_t code = cudaGetDeviceCount(&devices);
   if (code == cudaSuccess && devices > 0) return devices;
@@ -36,8 +40,8 @@ Result<int> count() {
   if (code == cudaSuccess || code == cudaErrorNoDevice)
     return error(Code::gpu_not_available, "cuda",
                  "the driver shows no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES");
-  return error(Code::gpu_not_available, "cuda", "the driver does not start: {} ({})", cudaGetErrorString(code),
-               cudaGetErrorName(code));
+  return error(Code::gpu_not_available, "cuda", "the driver does not start: {} ({}); does nvidia-smi run?",
+               cudaGetErrorString(code), cudaGetErrorName(code));
 }
 
 Device describe(int index) {
@@ -108,8 +112,9 @@ void add_devices(Inventory& inventory) {
 Result<Device> usable_device(int index) {
   TERN_ASSIGN(devices, count());
   if (index < 0 || index >= devices)
-    return error(Code::gpu_not_available, "cuda", "there is no cuda:{}: this machine has {} GPU{}, numbered from 0",
-                 index, devices, devices == 1 ? "" : "s");
+    return error(Code::gpu_not_available, "cuda",
+                 "there is no cuda:{}: this machine has {} GPU{}, numbered from 0; `tern devices` lists them", index,
+                 devices, devices == 1 ? "" : "s");
   Device device = describe(index);
   if (!device.unusable.empty())
     return error(Code::gpu_not_available, "cuda", "cuda:{} cannot be used: {}", index, device.unusable);

@@ -1,4 +1,6 @@
 // Lists the devices of this machine.
+#include "base/errors.h"
+#include "base/options.h"
 #include "device/cuda.h"
 #include "device/isa.h"
 #include "device/topology.h"
@@ -7,11 +9,15 @@
 namespace tern {
 
 Result<Inventory> devices() {
+  TERN_ASSIGN(options, read_options());  // a malformed one is an error here, too
   Inventory inventory;
   Device cpu = host_topology(inventory.notes);
   cpu.capabilities = detect_cpu_capabilities();
   inventory.devices.push_back(std::move(cpu));
   cuda::add_devices(inventory);
+  if (options.max_isa)
+    inventory.notes.push_back(
+        fmt::format("TERN_MAX_ISA={}: kernels that need more do not run", name(*options.max_isa)));
   return inventory;
 }
 

@@ -50,8 +50,8 @@ Result<Capabilities> limit_capabilities(Capabilities all, DeviceKind kind, const
   if (for_gpu != (kind == DeviceKind::cuda)) return all;  // speaks of the other kind of device
   for (const Capability c : {Capability::x86_sse41, Capability::arm_neon, Capability::sm_75})
     if (all.has(c) && !contains(family, c))
-      return error(Code::invalid_argument, "TERN_MAX_ISA", "{} is not a level of this device, which has {}",
-                   name(*limit.level), name(c));
+      return error(Code::invalid_argument, "TERN_MAX_ISA",
+                   "{} is of another kind of processor than this one, which has {}", name(*limit.level), name(c));
   bool above = false;
   for (const Capability c : family) {
     if (above) all.remove(c);

@@ -21,6 +21,8 @@ constexpr bool holds(Format format, Scheme scheme) {
   if (format == Format::i8) return true;
   return scheme == Scheme::int2 ? format == Format::s2 : format == Format::i2 || format == Format::b3;
 }
+// Those it may be, as errors list them.
+constexpr std::string_view holders_of(Scheme scheme) { return scheme == Scheme::int2 ? "s2 or i8" : "i2, b3 or i8"; }
 
 // Whether affine quantization packs to a format, and the codes it then has.
 constexpr bool is_affine(Format format) {

@@ -47,7 +47,8 @@ Status check_view(const Where& where, std::string_view argument, const ConstTens
                  view.strides.rank());
   for (int axis = 0; axis < view.shape.rank(); ++axis)
     if (view.strides[axis] < 0)
-      return error(Code::invalid_argument, op, "{} has the negative stride {}", argument, view.strides[axis]);
+      return error(Code::invalid_argument, op, "{} has the negative stride {}; copy it to rows in order first",
+                   argument, view.strides[axis]);
   if (elements > 0 && view.data == nullptr) return error(Code::invalid_argument, op, "{} is null", argument);
   if (where.device.kind == DeviceKind::cuda && elements > 0 &&
       reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0)
@@ -140,8 +141,8 @@ Status check_dense(const Where& where, std::string_view argument, const ConstTen
   const Shape dense = dense_strides(view.shape);
   for (int axis = 0; axis < view.shape.rank(); ++axis)
     if (view.shape[axis] > 1 && view.strides[axis] != dense[axis])
-      return error(Code::invalid_argument, where.op, "{} is not dense: strides {} for {}", argument, name(view.strides),
-                   name(view.shape));
+      return error(Code::invalid_argument, where.op, "{} is not dense: strides {} for {}; copy it first", argument,
+                   name(view.strides), name(view.shape));
   return {};
 }
 
@@ -164,7 +165,7 @@ ByteSpan bytes_of(const ConstTensorView& view) {
 
 Status check_apart(std::string_view op, std::string_view a_name, ByteSpan a, std::string_view b_name, ByteSpan b) {
   if (a.begin < a.end && b.begin < b.end && a.begin < b.end && b.begin < a.end)
-    return error(Code::invalid_argument, op, "{} and {} overlap", a_name, b_name);
+    return error(Code::invalid_argument, op, "{} and {} overlap; each needs memory of its own", a_name, b_name);
   return {};
 }
 

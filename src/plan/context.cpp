@@ -18,22 +18,23 @@ constexpr int kMaxStreams = 64;
 Result<int> threads_of(const ContextConfig& config) {
   TERN_ASSIGN(options, read_options());
   if (config.threads < 0 || config.threads > kMaxThreads)
-    return error(Code::invalid_argument, kWhere, "threads is {}; take 1 to {}, or 0 for all", config.threads,
-                 kMaxThreads);
+    return error(Code::invalid_argument, kWhere, "threads is {}; give 1 to {}, or 0 for all the process may use",
+                 config.threads, kMaxThreads);
   return config.threads == 0 ? options.threads.value_or(usable_threads()) : config.threads;
 }
 
 Result<std::shared_ptr<const detail::ContextState>> open_gpu(int index, ContextConfig config) {
   TERN_ASSIGN(threads, threads_of(config));
   if (config.streams < 1 || config.streams > kMaxStreams)
-    return error(Code::invalid_argument, kWhere, "streams is {}; take 1 to {}", config.streams, kMaxStreams);
+    return error(Code::invalid_argument, kWhere, "streams is {}; give 1 to {}", config.streams, kMaxStreams);
   TERN_ASSIGN(device, cuda::usable_device(index));
   TERN_ASSIGN(gpu, detail::Gpu::open(device, config.streams, config.profiling));
   if (!config.memory) {
     TERN_ASSIGN(memory, gpu_memory(index, config.pool_bytes));
     config.memory = std::move(memory);
   } else if (config.memory->device() != device.id) {
-    return error(Code::invalid_argument, kWhere, "the memory is of {}, the context of {}",
+    return error(Code::invalid_argument, kWhere,
+                 "the memory is of {}, the context of {}; give memory of that device, or none",
                  name(config.memory->device()), name(device.id));
   }
   return std::make_shared<const detail::ContextState>(device, threads, std::move(config), std::move(gpu));
@@ -102,7 +103,8 @@ Stream Context::stream(int index) const {
   return {state_.get(), (index % count + count) % count};
 }
 Result<Stream> Context::wrap(void* cuda_stream) const {
-  if (!state_->gpu) return error(Code::invalid_argument, kWhere, "a CPU has no CUDA streams");
+  if (!state_->gpu)
+    return error(Code::invalid_argument, kWhere, "a CPU has no CUDA streams; wrap() is for contexts of a GPU");
   TERN_ASSIGN(lane, state_->gpu->wrap(static_cast<cuda::Stream*>(cuda_stream)));
   return Stream(state_.get(), lane);
 }
@@ -164,8 +166,8 @@ Status Context::ensure_ready(std::size_t bytes) const {
   TERN_ASSIGN(info, memory_info());
   const std::size_t free = info.free_bytes + (info.reserved_bytes - info.in_use_bytes);
   if (bytes <= free && bytes / 5 <= free - bytes) return {};
-  return error(Code::insufficient_memory, kWhere, "{} bytes and a fifth more are needed, {} of {} are free", bytes,
-               free, name(state_->device.id));
+  return error(Code::insufficient_memory, kWhere, "{} bytes and a fifth more are needed; {} has {} free", bytes,
+               name(state_->device.id), free);
 }
 
 Result<std::vector<KernelTime>> Context::profile() const {

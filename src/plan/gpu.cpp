@@ -188,8 +188,8 @@ Error Gpu::describe(Lane& of, std::uint64_t key) {
                                          : fmt::format("[{}]", index);
   switch (kind) {
     case cuda::kNonFinite:
-      return error_at(index, Code::non_finite, call.op,
-                      "x{} is not finite; quantize finite values, or use the policy saturate", element);
+      return error_at(index, Code::non_finite, call.op, "x{} is not finite; mend it, or ask for non_finite = saturate",
+                      element);
     case cuda::kInvalidCode:
       return error_at(index, Code::invalid_quantized_value, call.op, "codes{} is not a code of its scheme", element);
     case cuda::kScaleTooLarge:

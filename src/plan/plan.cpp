@@ -1,11 +1,14 @@
 // Plan<Op>: one body for every op, from what its OpTraits tell.
 #include "tern/plan.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "base/options.h"
+#include "base/words.h"
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
@@ -38,8 +41,19 @@ Result<Selection> decide(const Context& context, const typename Op::Problem& pro
   return select_kernel(kernel_list(), facts, machine_of(context.state()), options, preference);
 }
 
-// The reasons of the kernels that came closest: every one but those of another format.
+constexpr std::array kElementTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8};
+
+// What the op would have taken, where that is all that is wrong; else the reasons of the kernels that came closest:
+// every one but those of another format.
 Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
+  std::vector<std::string_view> taken;
+  for (const DType type : kElementTypes)
+    if (std::ranges::any_of(kernel_list(), [&](const Kernel& kernel) {
+          return kernel.info.op == facts.op && kernel.info.format == facts.format && kernel.info.dtypes.has(type);
+        }))
+      taken.push_back(name(type));
+  if (std::ranges::find(taken, name(facts.dtype)) == taken.end())
+    return error(Code::unsupported, facts.op, "{} takes {}, not {}", facts.op, listed(taken), name(facts.dtype));
   std::string reasons;
   for (const Rejection& r : why.rejections)
     if (!r.reason.starts_with("is for ")) reasons += fmt::format("; {} {}", r.kernel, r.reason);
@@ -49,11 +63,14 @@ Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
 Status check_tuning(std::string_view op, DeviceId device, const Tuning& tuning) {
   if (tuning == Tuning{}) return {};
   if (device.kind != DeviceKind::cuda)
-    return error(Code::invalid_argument, op, "a tuning is for kernels of a GPU, the context is on {}", name(device));
+    return error(Code::invalid_argument, op, "a tuning is for kernels of a GPU, the context is on {}; leave it out",
+                 name(device));
   if (tuning.threads < 0 || tuning.threads > 1024 || tuning.threads % 32 != 0)
-    return error(Code::invalid_argument, op, "{} threads in a block; it is a multiple of 32 up to 1024",
+    return error(Code::invalid_argument, op, "a tuning of {} threads a block; give a multiple of 32 up to 1024",
                  tuning.threads);
-  if (tuning.split < 0) return error(Code::invalid_argument, op, "k cannot be split into {} parts", tuning.split);
+  if (tuning.split < 0)
+    return error(Code::invalid_argument, op,
+                 "k cannot be split into {} parts; give 1 or more, or 0 for the kernel's own choice", tuning.split);
   return {};
 }
 
@@ -221,7 +238,7 @@ Result<std::vector<KernelDescription>> kernels(const Context& context) {
                         .in_build = kernel.entry.table != nullptr};
     for (int i = 0; i < kCapabilityCount; ++i)
       if (const auto c = static_cast<Capability>(i); kernel.info.needs.has(c)) d.needs.emplace_back(name(c));
-    for (const DType t : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8})
+    for (const DType t : kElementTypes)
       if (kernel.info.dtypes.has(t)) d.dtypes.emplace_back(name(t));
     for (const Scheme s : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2})
       if (kernel.info.schemes.has(s)) d.schemes.emplace_back(name(s));

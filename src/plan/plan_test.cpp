@@ -110,6 +110,7 @@ TEST(Plan, MalformedOverridesAreErrorsOfSelect) {
     ASSERT_FALSE(plan.ok()) << name << '=' << value;
     EXPECT_EQ(plan.code(), Code::invalid_argument) << plan.error().str();
     EXPECT_EQ(plan.error().where, name) << plan.error().str();
+    EXPECT_NE(plan.error().message.find(value), std::string::npos) << plan.error().str();
   }
 }
 
@@ -161,10 +162,10 @@ TEST(Plan, IdentityAndGuarantee) {
   EXPECT_EQ(plan->explain().chosen, plan->id().kernel);
 }
 
-TEST(Plan, UnsupportedProblemsSayWhatEachKernelSaid) {
+TEST(Plan, ATypeThatNoKernelTakesIsOneLine) {
   auto plan = TernaryQuantizePlan::select(open(), {.rows = 1, .k = 4, .dtype = DType::i32});
   ASSERT_EQ(plan.code(), Code::unsupported);
-  EXPECT_NE(plan.error().message.find("ternary_quantize.i2.reference does not take i32"), std::string::npos);
+  EXPECT_EQ(plan.error().message, "ternary_quantize takes f32, f64, f16, bf16, not i32");
   auto why = TernaryQuantizePlan::explain(open(), {.rows = 1, .k = 4, .dtype = DType::i32});
   ASSERT_TRUE(why.ok());
   EXPECT_TRUE(why->chosen.empty());

@@ -91,8 +91,9 @@ std::optional<std::string> refused_by_machine(const Kernel& kernel, const Machin
 Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Machine& machine,
                                 const Options& options, const Preference& preference) {
   if (options.device && *options.device != machine.device)
-    return error(Code::invalid_argument, "TERN_DEVICE", "{} is set, but this context is on {}", name(*options.device),
-                 name(machine.device));
+    return error(Code::invalid_argument, "TERN_DEVICE",
+                 "{} is set, but this context is on {}; unset it, or open the context on that device",
+                 name(*options.device), name(machine.device));
   TERN_ASSIGN(permitted, allowed(machine, options));
 
   Selection selection;
@@ -107,9 +108,7 @@ Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts
     else
       willing.push_back(&kernel);
   }
-  if (options.max_isa)
-    why.notes.push_back(fmt::format(
-        "TERN_MAX_ISA={}", options.max_isa->level ? name(*options.max_isa->level) : std::string_view("scalar")));
+  if (options.max_isa) why.notes.push_back(fmt::format("TERN_MAX_ISA={}", name(*options.max_isa)));
   if (!willing.empty()) {
     selection.kernel = willing.front();
     why.chosen_because = "first in the list that takes the problem";

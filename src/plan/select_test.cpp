@@ -302,7 +302,8 @@ TEST(SelectMadeUp, ADeviceOverrideThatDoesNotApplyIsAnError) {
   options.device = DeviceId{DeviceKind::cuda, 1};
   auto refused = select_kernel(made_up_list(), {.op = "linear", .k = 64}, kXeon, options, {});
   ASSERT_EQ(refused.code(), Code::invalid_argument);
-  EXPECT_EQ(refused.error().message, "cuda:1 is set, but this context is on cpu");
+  EXPECT_EQ(refused.error().message,
+            "cuda:1 is set, but this context is on cpu; unset it, or open the context on that device");
 }
 
 TEST(Capabilities, OfGpus) {

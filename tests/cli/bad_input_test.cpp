@@ -198,10 +198,7 @@ TEST_F(BadInputTest, ADiskThatFillsUpLeavesNoPartOfAFile) {
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(BadInputTest, ThreadsAndKernelsThatAreNot) {
-  expect_quantize_refused("good.npy", "invalid_argument", "0 threads", {"--threads", "0"});
-  expect_quantize_refused("good.npy", "invalid_argument", "-3 threads", {"--threads", "-3"});
-  expect_quantize_refused("good.npy", "invalid_argument", "99999", {"--threads", "99999"});
+TEST_F(BadInputTest, KernelsThatAreNot) {
   expect_quantize_refused("good.npy", "invalid_argument", "ternary_quantize.i2.abacus",
                           {"--kernel", "ternary_quantize.i2.abacus"});
   expect_quantize_refused("good.npy", "invalid_argument", "name cpu or cuda:0", {"--device", "auto"});
@@ -254,7 +251,12 @@ TEST_F(BadInputTest, CommandLinesThatDoNotParse) {
       {{"quantize", "good.npy"}, "--output"},
       {{"quantize", "-o", "out.npz"}, "input"},
       {{"quantize", "good.npy", "-o", "out.npz", "--colour"}, "--colour"},
-      {{"quantize", "good.npy", "-o", "out.npz", "--threads", "many"}, "many"},
+      {{"quantize", "good.npy", "-o", "out.npz", "--threads", "many"}, "'many' is not a whole number from 1 to 4096"},
+      {{"quantize", "good.npy", "-o", "out.npz", "--threads", "0"}, "'0' is not a whole number from 1 to 4096"},
+      {{"quantize", "good.npy", "-o", "out.npz", "--threads", "-3"}, "'-3' is not a whole number from 1 to 4096"},
+      {{"quantize", "good.npy", "-o", "out.npz", "--threads", "99999"}, "'99999' is not a whole number"},
+      {{"explain", "linear", "--shape", "3x4", "--m", "0"}, "'0' is not a whole number from 1 on"},
+      {{"bench", "linear", "--repetitions", "0"}, "'0' is not a whole number from 1"},
       {{"quantize", "good.npy", "-o", "out.npz", "--scale"}, "--scale"},
       {{"quantize", "folder", "-o", "out.gguf", "--architecture", ""}, "--architecture: the word is empty"},
       {{"explain", "ternary_quantize"}, "--shape"},

@@ -138,7 +138,8 @@ Status check_words(std::string_view op, const Words& w) {
     if (auto count = element_count(rest); !count.ok())
       return error(Code::invalid_argument, op, "{}", count.error().message);
   }
-  if (!is_float(w.dtype)) return error(Code::invalid_argument, op, "{} is not a float type", name(w.dtype));
+  if (!is_float(w.dtype))
+    return error(Code::invalid_argument, op, "{} is not a float type; give f32, f64, f16 or bf16", name(w.dtype));
   if (!checked_mul(*elements, static_cast<std::int64_t>(size_of(w.dtype))))
     return error(Code::invalid_argument, op, "{} of {} has more bytes than 2^63 - 1", name(w.shape), name(w.dtype));
   if (!is_affine(w.format))
@@ -151,7 +152,8 @@ Status check_words(std::string_view op, const Words& w) {
   if (w.even_groups && w.granularity.kind == Kind::group) {
     const std::int64_t size = w.shape[axis_of(w.shape, w.granularity)];
     if (size % w.granularity.group_size != 0)
-      return error(Code::invalid_argument, op, "an axis of {} does not divide into groups of {}", size,
+      return error(Code::invalid_argument, op,
+                   "an axis of {} does not divide into groups of {}, and even_groups asks for that", size,
                    w.granularity.group_size);
   }
   return {};
@@ -165,7 +167,8 @@ Result<CodeRange> code_bounds(std::string_view op, Format format, int q_min, int
     return error(Code::invalid_argument, op, "codes of {} to {} do not go into {}, which holds {} to {}", q.min, q.max,
                  name(format), all.min, all.max);
   if (!zero_points && (q.min > 0 || q.max < 0))
-    return error(Code::invalid_argument, op, "without zero points they are 0, which is not one of {} to {}", q.min,
+    return error(Code::invalid_argument, op,
+                 "without zero points they are 0, which is not one of the codes {} to {}; ask for zero points", q.min,
                  q.max);
   return q;
 }

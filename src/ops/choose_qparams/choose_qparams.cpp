@@ -35,8 +35,9 @@ Result<Rule> check_problem(std::string_view op, const ChooseQparams::Problem& p)
   if (p.method == QparamsMethod::absmax && p.zero_points)
     return error(Code::invalid_argument, op, "absmax has no zero points; with them it is minmax");
   if (!p.zero_points && (q.min >= 0 || q.max <= 0))
-    return error(Code::invalid_argument, op, "without zero points codes need both signs, and {} to {} do not have them",
-                 q.min, q.max);
+    return error(Code::invalid_argument, op,
+                 "without zero points codes need both signs, and {} to {} do not have them; ask for zero points", q.min,
+                 q.max);
   if (p.method == QparamsMethod::percentile && !(p.percentile > 50 && p.percentile <= 100))
     return error(Code::invalid_argument, op, "percentile is {}; it must be above 50 and at most 100", p.percentile);
   const float stored = as_stored(p.eps, p.scale_dtype);
@@ -44,7 +45,8 @@ Result<Rule> check_problem(std::string_view op, const ChooseQparams::Problem& p)
     return error(Code::invalid_argument, op, "eps is {}; it must be at least 2^-126, and one of {} above 0", p.eps,
                  name(p.scale_dtype));
   if (copies_ranges(p) && affine::longest_range(p.shape, p.granularity) > kMostCopied)
-    return error(Code::invalid_argument, op, "a range has {} elements; {} copies at most {}",
+    return error(Code::invalid_argument, op,
+                 "a range has {} elements, and {} copies at most {}; take groups, absmax or minmax",
                  affine::longest_range(p.shape, p.granularity), name(p.method), kMostCopied);
   return Rule{.q = q, .zero_points = p.zero_points, .scale_dtype = p.scale_dtype, .eps = p.eps};
 }

@@ -12,7 +12,7 @@ Result<ProblemFacts> Op::facts(const FakeQuantize::Problem& p) {
   TERN_RETURN_IF_ERROR(affine::check_words(kName, affine::words_of(p)));
   TERN_RETURN_IF_ERROR(affine::code_bounds(kName, p.format, p.q_min, p.q_max, p.zero_points));
   if (p.strict && !p.mask)
-    return error(Code::invalid_argument, kName, "strict is a word of the mask, which was not asked for");
+    return error(Code::invalid_argument, kName, "strict is a word of the mask, which was not asked for; set mask, too");
   ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .k = affine::last_of(p.shape)};
   facts.aux = p.scale_dtype;
   facts.epilogue = !p.mask ? "none" : p.strict ? "strict_mask" : "mask";

@@ -188,14 +188,16 @@ Result<Params> Op::bind(const Linear::Problem& p, const Linear::Args& args, Devi
   const Where where(kName, device);
   Params params{.k = p.k, .x_dtype = p.x_dtype, .format = p.format, .math = p.math, .non_finite = p.non_finite};
   if (args.outputs.size() != p.matrices.size())
-    return error(Code::invalid_argument, kName, "{} outputs for {} matrices", args.outputs.size(), p.matrices.size());
+    return error(Code::invalid_argument, kName, "{} outputs for {} matrices; give one for each", args.outputs.size(),
+                 p.matrices.size());
   TERN_ASSIGN(elements, element_count(args.x.shape));
   const std::int64_t last = args.x.shape.rank() == 0 ? 0 : args.x.shape[args.x.shape.rank() - 1];
   if (args.x.shape.rank() < 2 || last != p.k)
     return error(Code::invalid_argument, kName, "x is {}, the problem needs [m, {}]", name(args.x.shape), p.k);
   params.m = p.k > 0 ? elements / p.k : args.x.shape[0];
   if (params.m > p.m_max)
-    return error(Code::invalid_argument, kName, "x has {} tokens, the plan was made for up to {}", params.m, p.m_max);
+    return error(Code::invalid_argument, kName, "x has {} tokens, the plan was made for up to {}: m_max of its problem",
+                 params.m, p.m_max);
   TERN_ASSIGN(x, as_rows(where, "x", args.x, p.x_dtype, params.m, p.k));
   params.x = args.x.data;
   params.x_stride = x.stride;

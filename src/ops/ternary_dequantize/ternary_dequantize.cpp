@@ -13,8 +13,8 @@ using Op = OpTraits<TernaryDequantize>;
 Result<ProblemFacts> Op::facts(const TernaryDequantize::Problem& p) {
   TERN_RETURN_IF_ERROR(check_extent(kName, p.rows, p.k, p.dtype, p.granularity));
   if (!holds(p.format, p.scheme))
-    return error(Code::invalid_argument, kName, "{} codes are not stored as {}; they are {} or i8", name(p.scheme),
-                 name(p.format), name(default_format(p.scheme)));
+    return error(Code::invalid_argument, kName, "{} codes are not stored as {}; they are {}", name(p.scheme),
+                 name(p.format), holders_of(p.scheme));
   ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .scheme = p.scheme, .k = p.k};
   if (p.dtype == DType::f64) facts.guarantee = Guarantee{.math = "f64"};
   return facts;

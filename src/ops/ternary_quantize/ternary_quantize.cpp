@@ -19,8 +19,8 @@ Result<ProblemFacts> Op::facts(const TernaryQuantize::Problem& p) {
     return error(Code::invalid_argument, kName, "a scale was given, but {} computes its own; only int2 takes one",
                  name(p.scheme));
   if (!holds(p.format, p.scheme))
-    return error(Code::invalid_argument, kName, "{} codes do not go into {}; take {} or i8", name(p.scheme),
-                 name(p.format), name(default_format(p.scheme)));
+    return error(Code::invalid_argument, kName, "{} codes do not go into {}; take {}", name(p.scheme), name(p.format),
+                 holders_of(p.scheme));
   ProblemFacts facts{.op = kName, .dtype = p.dtype, .format = p.format, .scheme = p.scheme, .k = p.k};
   if (p.dtype == DType::f64) facts.guarantee = Guarantee{.math = "f64"};
   return facts;
@@ -62,8 +62,8 @@ Error ternary_quantize::non_finite_error(const Params& params, std::int64_t inde
   const double value = read_element(params.x, params.problem.dtype, row * params.x_stride + column);
   const std::int64_t in_tensor = params.first_row * params.problem.k + index;
   return error_at(in_tensor, Code::non_finite, OpTraits<TernaryQuantize>::kName,
-                  "x[{}, {}] (element {}) is {}; quantize finite values, or set non_finite to saturate",
-                  params.first_row + row, column, in_tensor, value);
+                  "x[{}, {}] (element {}) is {}; mend it, or ask for non_finite = saturate", params.first_row + row,
+                  column, in_tensor, value);
 }
 
 Error ternary_quantize::scale_error(const Params& params, std::int64_t range, double scale) {

@@ -1,0 +1,14 @@
+// What a command line that does not parse says, in the order it was typed and with the nearest word that is known.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace tern::cli {
+
+// The command that was named, or `app` itself.
+const CLI::App& named_command(const CLI::App& app);
+
+std::string told(const CLI::App& app, const CLI::ParseError& mistake);
+
+}  // namespace tern::cli
