@@ -11,11 +11,14 @@ from figure_plots import baselines_plot, beside, geometric, peers_plot, share_pl
 BEGIN, END = "<!-- figures: made by tools/numbers_page.py -->", "<!-- end of figures -->"
 MANY_TOKENS = 64  # from here on arithmetic is the limit on every machine
 
-PREFACE = """# Figures
+ABOVE_THE_LIMIT = ("A share above 100 % is no mistake: either the data was warm and the limit is memory's, or the kernel "
+                   "has better instructions than those that the limit is made of.")
+
+PREFACE = f"""# Figures
 
 Made by `tools/numbers_page.py` from [bench/results](../bench/results); change those, not this page. [Performance](performance.md) says how to measure, what the words mean, and what was predicted and tried.
 
-Above each table stands the command that repeats it, `build/release/bin/tern` as `tern`; what differs between its rows is a word in capitals, and a column. A time is the median of a run; shares are of the limit that was measured in turns with the kernel. Bytes of a problem count once, also where a scale for a whole tensor makes a kernel read it twice. A share above 100 % is no mistake: either the data was warm and the limit is memory's, or the kernel has better instructions than those that the limit is made of. Where a problem was measured twice, the newest figure stands here.
+Above each table stands the command that repeats it, `build/release/bin/tern` as `tern`; what differs between its rows is a word in capitals, and a column. A time is the median of a run; shares are of the limit that was measured in turns with the kernel. Bytes of a problem count once, also where a scale for a whole tensor makes a kernel read it twice. {ABOVE_THE_LIMIT} Where a problem was measured twice, the newest figure stands here.
 """
 
 # The README's rows: what they are called, and which records are meant; of those the fastest, all threads.
@@ -219,7 +222,9 @@ def readme_table(machines, figures, peers):
     for many in (False, True):
         what = f"`linear`, {'many tokens' if many else 'one token'}, times as fast as"
         rows.append([what, *compared_cells(machines, figures, peers, many)])
-    return "\n".join([BEGIN, "", markdown(["", *machines], [row for row in rows if set(row[1:]) != {"-"}]), END])
+    above = any(float(share) > 100 for row in rows for cell in row for share in re.findall(r"([\d.]+) %", cell))
+    made = [markdown(["", *machines], [row for row in rows if set(row[1:]) != {"-"}]), *([ABOVE_THE_LIMIT, ""] if above else [])]
+    return "\n".join([BEGIN, "", *made, END])
 
 
 def pages(root):
