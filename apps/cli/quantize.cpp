@@ -28,7 +28,6 @@ struct QuantizeArguments {
   std::string dtype;  // with shape: the input is raw, numbers without a header
   std::string shape;
   SchemeArguments scheme;
-  bool granularity_given = false;
   std::string scale;
   std::string non_finite = "reject";
   std::string max_error;
@@ -206,7 +205,7 @@ Result<int> run_checkpoint(const QuantizeArguments& arguments) {
   return quantize_model({.input = arguments.input,
                          .output_path = arguments.output_path,
                          .scheme = arguments.scheme.scheme,
-                         .granularity = arguments.granularity_given ? arguments.scheme.granularity : "",
+                         .granularity = arguments.scheme.granularity_given ? arguments.scheme.granularity : "",
                          .format = arguments.scheme.format,
                          .non_finite = arguments.non_finite,
                          .kernel = arguments.kernel,
@@ -294,9 +293,6 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("NAME");
   command->add_option("--shape", arguments->shape, "Of raw input")->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
-  command->get_option("--granularity")->each([given = &arguments->granularity_given](const std::string&) {
-    *given = true;
-  });
   command->get_option("--format")
       ->description(
           "Of tensors i2, s2, i8, b3; in GGUF i2_s, tl1, tl2, tq1_0,\ntq2_0; in safetensors i2, b3, hf_packed, ms_gpu");

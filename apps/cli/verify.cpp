@@ -70,7 +70,8 @@ Result<int> run(const VerifyArguments& arguments) {
   ReadArguments words_b = arguments.read;
   if (!arguments.variant_b.empty()) words_b.variant = arguments.variant_b;
   const Result<ReadOptions> read_b = parse(words_b);
-  if (!read_b.ok()) return read_b.error();
+  if (!read_b.ok())  // all but this word is A's, which was fine
+    return Error{read_b.error().code, read_b.error().message, "--variant-b"};
   const Result<Context> context = open_context(arguments.threads, "cpu");
   if (!context.ok()) return context.error();
   const Result<Model> a = Model::open(arguments.a, *read_a);
@@ -105,7 +106,7 @@ void add_verify(CLI::App& app, Session& session) {
       ->type_name("A");
   command->add_option("b", arguments->b, "The other")->required()->type_name("B");
   add_read_arguments(*command, arguments->read);
-  command->add_option("--variant-b", arguments->variant_b, "The same as --variant, for B alone")->type_name("NAME");
+  add_word(*command, "--variant-b", arguments->variant_b, "The same as --variant, for B alone")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern verify model.gguf packed.safetensors", "tern verify model.gguf back.gguf --json"});

@@ -52,7 +52,7 @@ Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
           return kernel.info.op == facts.op && kernel.info.format == facts.format && kernel.info.dtypes.has(type);
         }))
       taken.push_back(name(type));
-  if (std::ranges::find(taken, name(facts.dtype)) == taken.end())
+  if (!taken.empty() && std::ranges::find(taken, name(facts.dtype)) == taken.end())
     return error(Code::unsupported, facts.op, "{} takes {}, not {}", facts.op, listed(taken), name(facts.dtype));
   std::string reasons;
   for (const Rejection& r : why.rejections)
