@@ -234,7 +234,8 @@ TEST(LinearPlan, ARowTooLongIsRefusedByEveryKernelWithItsLength) {
 
 // The reference is exempt: it is there to be read.
 TEST(LinearPlan, RunAllocatesNothing) {
-  std::vector<float> x = whole_numbers(5, 300), y(std::size_t{5} * 40);
+  constexpr std::int64_t kMost = 16;  // as many tokens as any kernel asks for
+  std::vector<float> x = whole_numbers(kMost, 300), y(std::size_t{kMost} * 40);
   for (const int threads : {1, 2}) {
     const auto memory = with_statistics(host_memory());
     const Context context = open({.threads = threads, .memory = memory});
@@ -245,13 +246,13 @@ TEST(LinearPlan, RunAllocatesNothing) {
       const Weights w = make_weights(40, 300, Granularity::row(), *parse_format(kernel.format));
       const PackedWeights packed = *w.pack();
       auto layer =
-          BitLinear::make(context, packed, {.m_max = 5, .preference = {.kernel = kernel.name, .strict = true}});
+          BitLinear::make(context, packed, {.m_max = kMost, .preference = {.kernel = kernel.name, .strict = true}});
       ASSERT_TRUE(layer.ok()) << message(layer);
       const Memory workspace(layer->workspace_bytes());
       ASSERT_TRUE(layer->forward(rows(x, 300), rows(y, 40), workspace.span()).ok());  // starts the pool of threads
       const std::size_t before = allocations;
       ASSERT_GT(before, 0U);  // it counts
-      for (const std::int64_t m : {1, 2, 5})
+      for (const std::int64_t m : {std::int64_t{1}, std::int64_t{2}, std::int64_t{5}, kMost})
         ASSERT_TRUE(
             layer->forward({x.data(), DType::f32, {m, 300}}, {y.data(), DType::f32, {m, 40}}, workspace.span()).ok());
       EXPECT_EQ(allocations - before, 0U) << kernel.name << ' ' << threads << " threads";
