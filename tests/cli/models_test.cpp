@@ -321,7 +321,7 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   expect_error({"quantize", "model", "-o", "a.gguf", "--kernel", "abacus"}, {"abacus", "tern kernels"});
   expect_error({"quantize", "gone.gguf", "-o", "a.gguf"}, {"gone.gguf", "No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--variant", "x64"}, {"x64", "arm_64", "(--variant)"});
-  expect_error({"verify", "model", "model", "--variant-b", "x64"}, {"x64", "arm_64", "(--variant-b)"});
+  expect_error({"verify", "model", "model", "--variant-b", "x64"}, {"x64", "arm_64", "(--variant-b)"}, 2);
   expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"},
                {"'none.ini': No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "model"},
