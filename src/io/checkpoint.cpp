@@ -33,9 +33,8 @@ struct Stranger {
 };
 constexpr Stranger kStrangers[] = {
     {"PK\3\4",
-     "it is a zip archive, no checkpoint; load_quantized() and `tern dequantize` read an .npz that tern wrote, and "
-     "what "
-     "PyTorch wrote must be saved as .safetensors first"},
+     "it is a zip archive, no checkpoint; load_quantized() and `tern dequantize` read an .npz that tern wrote, "
+     "and what PyTorch wrote must be saved as .safetensors first"},
     {"\x93NUMPY", "it is a .npy file, one tensor and no checkpoint; NpyFile::open() and `tern quantize` read it"},
     {"version https://git-lfs", "it is a pointer of Git LFS, not the weights; `git lfs pull` fetches them"},
 };
