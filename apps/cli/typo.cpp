@@ -83,7 +83,7 @@ std::string told(const CLI::App& app, const CLI::ParseError& mistake) {
     return unknown_option(command, *option);
   if (!left.empty() && dynamic_cast<const CLI::ExtrasError*>(&mistake) != nullptr)
     return fmt::format("'{}' is one argument too many", escaped(left.front(), 40));
-  const std::string text = mistake.what();
+  std::string text = mistake.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&mistake) != nullptr && text.ends_with(" missing"))
     return text.substr(0, text.find(':')) + " needs a value";
   return text;
