@@ -123,9 +123,8 @@ void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int
   command.get_option("--scheme")->description("Of ternary_ ops: absmean (default), absmax, mse or int2");
   command.get_option("--format")
       ->description(
-          "Of ternary_ ops i2, b3, i8, of int2 s2, i8; of linear i2, b3,\ns8, s4; of affine ops s8, u8, s4, u4, s2, "
-          "u2; "
-          "else the first");
+          "Of ternary_ ops i2, b3, i8, of int2 s2, i8; of linear i2, b3,\n"
+          "s8, s4; of affine ops s8, u8, s4, u4, s2, u2; else the first");
 }
 
 Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op) {
