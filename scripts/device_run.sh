@@ -134,6 +134,7 @@ for part in "${parts[@]}"; do
         for m in 8 128 512; do
           for isa in i2.x86_amx_int8 b3.x86_amx_int8 i2.x86_avx512vnni i2.x86_avx2 \
             s8.x86_amx_int8 s8.x86_avx512vnni s4.x86_amx_int8 s4.x86_avx512vnni; do
+            if [ $m -lt 16 ] && [[ $isa == s?.x86_amx_int8 ]]; then continue; fi  # not for so few
             bench cpu linear --shape $shape --m $m --warm --format ${isa%%.*} --threads "1,$cores" --kernel linear.$isa
           done
         done
