@@ -1,6 +1,7 @@
 # CUDA, where a compiler is found: TERN_HAVE_CUDA, and how .cu files are compiled. The runtime is linked statically, so
 # that the same binary runs where there is no driver.
 set(TERN_CUDA AUTO CACHE STRING "Build the CUDA kernels: ON, OFF, or AUTO where nvcc 13 or newer is found")
+option(TERN_CUDA_BRIEF "Compile CUDA kernels for one architecture each: to see that they compile, not to run them" OFF)
 set(TERN_HAVE_CUDA 0)
 if(TERN_CUDA STREQUAL "OFF" OR (TERN_CUDA STREQUAL "AUTO" AND (CMAKE_CROSSCOMPILING OR TERN_SANITIZE)))
   return()
@@ -55,6 +56,10 @@ function(tern_cuda_architectures)
       if(count GREATER 1)
         set(code ${TERN_CUDA_CODE_${own}})
       endif()
+    endif()
+    if(TERN_CUDA_BRIEF)
+      string(REGEX REPLACE "^--generate-code=arch=compute_([0-9]+a?),.*$"
+                           "--generate-code=arch=compute_\\1,code=sm_\\1" code "${code}")
     endif()
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${code}")
   endforeach()

@@ -1,4 +1,4 @@
-# cmake --install: headers, both libraries, the tern command, a CMake package and a pkg-config file. Nothing in them
+# cmake --install: headers, libraries, the tern command, packages for CMake and pkg-config, the licences. Nothing in them
 # names a folder of this machine, so an installed tree may be moved.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
@@ -33,6 +33,9 @@ file(RELATIVE_PATH TERN_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" TERN_PC_PREFIX "${TERN_PC_PREFIX}")
 configure_file(cmake/tern.pc.in ${PROJECT_BINARY_DIR}/package/tern.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/tern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE-MIT ${PROJECT_SOURCE_DIR}/LICENSE-APACHE
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The command holds the archive, so it needs no rpath.
 if(TARGET tern_cli)

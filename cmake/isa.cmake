@@ -35,12 +35,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarc
   set(arm -fno-schedule-insns)
   set(scalar -fno-tree-vectorize)
 endif()
-set(avx2 -mavx2 -mfma -mf16c)
+# Kernels throw nothing, and what would clean up after an exception is a second symbol in their objects.
+list(APPEND arm -fno-exceptions)
+set(avx2 -mavx2 -mfma -mf16c -fno-exceptions)
 set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq ${avx512_warnings})
 #        name           processors      flags
 tern_isa(reference      ".*")
 tern_isa(scalar         ".*"            ${scalar})
-tern_isa(x86_sse41      "x86_64|AMD64"  -msse4.1)
+tern_isa(x86_sse41      "x86_64|AMD64"  -msse4.1 -fno-exceptions)
 tern_isa(x86_avx2       "x86_64|AMD64"  ${avx2})
 tern_isa(x86_avx_vnni   "x86_64|AMD64"  ${avx2} -mavxvnni)
 tern_isa(x86_avx512     "x86_64|AMD64"  ${avx512})

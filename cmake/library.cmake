@@ -15,6 +15,7 @@ endif()
 foreach(isa IN LISTS TERN_ISA_NAMES)
   set(isa_sources ${sources})
   list(FILTER isa_sources INCLUDE REGEX "/src/ops/[^/]+/${isa}\\.cpp$")
+  set_source_files_properties(${isa_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(NOT TERN_ISA_BUILT_${isa})
     list(REMOVE_ITEM sources ${isa_sources})
   elseif(TERN_ISA_FLAGS_${isa} AND isa_sources)
@@ -22,10 +23,37 @@ foreach(isa IN LISTS TERN_ISA_NAMES)
   endif()
 endforeach()
 
+# Where CMAKE_UNITY_BUILD is on (the presets), up to eight files of a folder are one translation unit, because most of
+# the time goes into headers. Files of two folders are never together, so a name in an anonymous namespace belongs to its
+# folder; kWhere alone may be in every file, and gets the number of the file. Kernel files stay alone: each has flags of
+# its own, and one symbol that tools/check_symbols.py looks for.
+function(tern_unity_by_folder)
+  foreach(source IN LISTS ARGN)
+    get_source_file_property(alone ${source} SKIP_UNITY_BUILD_INCLUSION)
+    if(NOT alone AND source MATCHES "/src/(ops/)?([a-z_]+)/[^/]+\\.cpp$")
+      set(folder ${CMAKE_MATCH_2})
+      list(APPEND files_${folder} ${source})
+      list(LENGTH files_${folder} count)
+      math(EXPR group "(${count} - 1) / 8")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
+    endif()
+  endforeach()
+endfunction()
+
 add_library(tern_objects OBJECT ${sources})
 set_target_properties(tern_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-                      VISIBILITY_INLINES_HIDDEN ON
-                      UNITY_BUILD OFF)  # its files have names of their own, for themselves; those of tests can meet
+                      VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD_MODE GROUP UNITY_BUILD_UNIQUE_ID TERN_UNITY
+                      UNITY_BUILD_CODE_BEFORE_INCLUDE "#define kWhere TERN_UNITY")
+tern_unity_by_folder(${sources})
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ takes a file of a unity for a header, and one file's names for those of the next.
+  target_compile_options(tern_objects PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage;-Wno-shadow>)
+endif()
+if(TERN_COVERAGE)
+  target_compile_options(tern_objects PRIVATE --coverage)
+  target_link_options(tern_flags INTERFACE --coverage)
+  target_compile_definitions(tern_flags INTERFACE TERN_COVERAGE)
+endif()
 target_include_directories(tern_objects
   PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated
   PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -61,6 +89,9 @@ set_target_properties(tern PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/e
 target_link_options(tern PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
 if(TERN_SANITIZE)
   target_link_options(tern PRIVATE -fsanitize=${TERN_SANITIZE})
+endif()
+if(TERN_COVERAGE)
+  target_link_options(tern PRIVATE --coverage)
 endif()
 foreach(library tern tern_static)
   add_library(tern::${library} ALIAS ${library})

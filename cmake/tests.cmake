@@ -9,6 +9,9 @@ function(tern_test_program name)
   target_link_libraries(${name} PRIVATE tern_internal GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})  # for tests/support
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)   # tests are compiled more often than they run
+  if(TERN_SANITIZE AND ARGN MATCHES "/(src/(api|base|device|memory|plan)|tests/cli)/")  # no long loops of their own
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   target_compile_definitions(${name} PRIVATE TERN_WORDS_ARE_CALLED)  # simd/emulated.h
   tern_light_sanitizers(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
@@ -21,6 +24,9 @@ function(tern_test_program name)
     set(labels LABELS slow)
     set(timeout 900)
   endif()
+  if(TERN_SANITIZE)  # several times slower, more beside other work
+    set(timeout 900)
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
     PROPERTIES SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT ${timeout} ${labels}
                # A refused allocation is an answer that tests ask for, not a reason for the sanitizer to stop.
@@ -31,6 +37,9 @@ file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      ${PROJECT_SOURCE_DIR}/src/test.cpp ${PROJECT_SOURCE_DIR}/src/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/*_test.cpp)
 if(NOT TARGET tern_lab)
   list(FILTER test_sources EXCLUDE REGEX "^src/lab/")
+endif()
+if(TERN_SANITIZE)  # scripts/test-deep runs them, in release
+  list(FILTER test_sources EXCLUDE REGEX "^tests/slow/")
 endif()
 set(test_folders)
 foreach(source IN LISTS test_sources)
@@ -58,11 +67,15 @@ if(TARGET test_cli AND TARGET tern_cli)
 endif()
 # These read the golden files and corpora of the source tree, or share a header with those that do.
 foreach(name test_api test_io test_runtime test_golden test_end_to_end test_affine_quantize test_affine_dequantize
-             test_fake_quantize test_fake_quantize_backward test_choose_qparams test_dynamic_quantize)
+             test_fake_quantize test_fake_quantize_backward test_choose_qparams test_dynamic_quantize test_cli)
   if(TARGET ${name})
     target_compile_definitions(${name} PRIVATE TERN_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
   endif()
 endforeach()
+# The programs below are for scripts, with release.
+if(TERN_SANITIZE)
+  return()
+endif()
 # What scripts/test-deep counts instructions of.
 add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp
                                ${PROJECT_SOURCE_DIR}/tests/callgrind/affine.cpp)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm
+# run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_wide_many gpu_gemm
 # gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: the parts of
-# the bundle beside it, all when none is named. Each takes minutes. OUT then has at most tests.txt, sanitizer.txt,
-# selftest.txt, cpu.json, gpu.json, torch_affine.json and PyTorch's golden files. A GPU's tests are among the tests.
+# the bundle beside it, all when none is named. Each takes minutes. OUT then has proof.txt (machine, commit, and what
+# each part found, to be committed beside the figures), and at most cpu.json, gpu.json, torch_affine.json and PyTorch's
+# golden files. A GPU's tests are among the tests. A program in which every test was skipped is counted as skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ] || [ "$1" = --help ] || [ "$1" = -h ]; then
-  sed -n '2,5s/^# //p' "${0##*/}"
+  sed -n '2,6s/^# //p' "${0##*/}"
   [ $# -ge 1 ] || exit 2
   exit 0
 fi
@@ -14,7 +15,7 @@ out=$1
 shift
 mkdir -p "$out"
 parts=("$@")
-all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_gemm
+all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_wide_many gpu_gemm
   gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 for part in "${parts[@]}"; do
@@ -30,6 +31,24 @@ for n in 2 4 8 16 32 64; do
   if [ "$n" -le "$cores" ]; then counts+=",$n"; fi
 done
 status=0
+proof=$out/proof.txt
+
+# The machine and what runs on it, once for all calls that share OUT.
+header() {
+  local commit dirty
+  commit=$(cat commit) dirty=$(cat dirty)
+  printf 'commit %s\ndirty %s\ndate %s\ncpu %s, %d threads\n' "$commit" "$dirty" "$(date -u +%FT%TZ)" \
+    "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)" "$cores"
+  bin/tern devices --json | python3 -c '
+import json, sys
+gpus = [d for d in json.load(sys.stdin)["devices"] if d.get("gpu")]
+for d in gpus:
+    print("gpu {}, {}, driver {}".format(d["name"], d["architecture"], d["gpu"]["driver"]))
+if not gpus:
+    print("gpu none")'
+}
+[ -s "$proof" ] || header >"$proof"
+say() { printf '%s\n' "$*" | tee -a "$proof"; }  # on the screen and in the proof
 
 # bench NAME ARGUMENTS...: adds a report to OUT/NAME.json and a line for each kernel to the screen.
 bench() {
@@ -40,6 +59,7 @@ import json, pathlib, sys
 
 report = json.loads(pathlib.Path(sys.argv[1]).read_text())
 report["machine"]["commit"] = pathlib.Path("commit").read_text().strip()
+report["machine"]["dirty"] = pathlib.Path("dirty").read_text().strip() != "no"
 path = pathlib.Path(sys.argv[2])
 all = json.loads(path.read_text()) if path.exists() else {"machine": report["machine"], "records": []}
 all["records"] += report["records"]
@@ -64,20 +84,40 @@ PYTHON
 gpu() { bench gpu "$@" --device cuda:0; }
 gpu_linear() { gpu linear --baselines "$@"; }  # cuBLAS beside it
 
-# tests PROGRAM FILTER [VARIABLE=VALUE...]: some of a program's tests, a line for them in OUT/tests.txt.
+# tests PROGRAM FILTER [VARIABLE=VALUE...]: some of a program's tests; a line for them, and each failure.
+programs_passed=0 programs_failed=0 programs_skipped=0
 tests() {
-  local result=passed
-  if ! env "${@:3}" "tests/test_$1" --gtest_brief=1 --gtest_filter="$2" >"$out/log" 2>&1 ||
-    grep -q ' 0 tests from' "$out/log"; then
-    result=FAILED status=1
-    tail -n 60 "$out/log"
-  fi
-  printf '  %s %s %s %s: %s\n' $result "$1" "$2" "${*:3}" "$(grep -E 'tests? ran|PASSED' "$out/log" | tail -n 1)" |
-    tee -a "$out/tests.txt"
-  rm -f "$out/log"
+  local result code=0
+  rm -f "$out/report"
+  env "${@:3}" "tests/test_$1" --gtest_brief=1 --gtest_output="json:$out/report" --gtest_filter="$2" >"$out/log" 2>&1 ||
+    code=$?
+  result=$(python3 - "$out/report" "$code" <<'PYTHON'
+import json, pathlib, sys
+
+path, code = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+cases = [t for suite in json.loads(path.read_text())["testsuites"] for t in suite["testsuite"]] if path.exists() else []
+ran = [t for t in cases if t.get("status") == "RUN"]
+failed = [t for t in ran if t.get("failures")]
+skipped = [t for t in ran if t.get("result") == "SKIPPED" and not t.get("failures")]
+passed = len(ran) - len(failed) - len(skipped)
+word = "FAILED" if code or failed or not ran else "skipped" if not passed else "passed"
+ended = f", ended with {code}" if code else ""
+print(f"{word} {passed} passed, {len(failed)} failed, {len(skipped)} skipped{ended}")
+for t in failed:
+    lines = t["failures"][0]["failure"].splitlines()
+    print(f"    {t['classname']}.{t['name']}: {' | '.join(line.strip() for line in lines[:6])[:400]}")
+PYTHON
+)
+  case $result in
+    passed*) programs_passed=$((programs_passed + 1)) ;;
+    skipped*) programs_skipped=$((programs_skipped + 1)) ;;
+    *) programs_failed=$((programs_failed + 1)) status=1; tail -n 60 "$out/log" ;;
+  esac
+  say "  ${result%% *} $1 $2${3:+ ${*:3}}: ${result#* }"
+  rm -f "$out/log" "$out/report"
 }
 
-# sanitizer TOOL PROGRAM:FILTER...: tests under a tool of compute-sanitizer, a line for each in OUT/sanitizer.txt.
+# sanitizer TOOL PROGRAM:FILTER...: tests under a tool of compute-sanitizer, a line for each.
 sanitizer() {
   local options=() result test  # tests ask for memory that there is not: an answer, not a fault
   if [ "$1" = memcheck ]; then options=(--report-api-errors no); fi
@@ -87,33 +127,26 @@ sanitizer() {
       --gtest_filter="${test#*:}" >"$out/log" 2>&1; then
       result=FAILED status=1
       tail -n 30 "$out/log"
+    elif ! grep -q '^\[       OK \]' "$out/log"; then
+      result=skipped  # no test ran
     fi
-    printf '  %s %s %s: %s\n' $result "$1" "${test%%:*}" "$(grep ' SUMMARY' "$out/log" | tail -n 1)" |
-      tee -a "$out/sanitizer.txt"
+    say "  $result $1 $test: $(grep ' SUMMARY' "$out/log" | tail -n 1)"
     rm -f "$out/log"
   done
 }
 
 for part in "${parts[@]}"; do
-  printf '== %s\n' "$part"
+  say "== $part"
   case $part in
     tests)
       for program in tests/test_*; do
-        [ "$program" = tests/test_slow ] && continue
-        result=passed
-        if ! "$program" --gtest_brief=1 >"$out/log" 2>&1; then
-          result=FAILED status=1
-          cat "$out/log"
-        fi
-        printf '  %s %s: %s\n' "$result" "${program##*/}" "$(grep -E 'tests? ran|PASSED' "$out/log" | tail -n 1)" |
-          tee -a "$out/tests.txt"
-        rm -f "$out/log"
+        [ "$program" = tests/test_slow ] || tests "${program#tests/test_}" '*'
       done
       ;;
     selftest)
-      bin/tern selftest | tee "$out/selftest.txt" | tail -n 1 || status=1
+      bin/tern selftest | tee -a "$proof" | tail -n 1 || status=1
       if [ -e /dev/nvidiactl ]; then
-        bin/tern selftest --device cuda:0 | tee -a "$out/selftest.txt" | tail -n 1 || status=1
+        bin/tern selftest --device cuda:0 | tee -a "$proof" | tail -n 1 || status=1
       fi
       ;;
     quantize)
@@ -199,6 +232,13 @@ for part in "${parts[@]}"; do
         done
       done
       ;;
+    gpu_wide_many)  # 182 problems of 8- and 4-bit weights with 9 to 1024 tokens
+      for m in 128 16 1024 64 9 256 32 512 24 96 48 192 384; do
+        for shape in 2560x2560 3840x2560 13824x2560 2560x6912 4096x4096 14336x4096 4096x14336; do
+          for format in s8 s4; do gpu_linear --shape $shape --y bf16 --format $format --m $m; done
+        done
+      done
+      ;;
     gpu_gemm)  # many tokens: with the quantization, the product alone, and floats kept
       for shape in 2560x2560 13824x2560 2560x6912 4096x4096 14336x4096; do
         for m in 1024 4096; do
@@ -214,7 +254,7 @@ for part in "${parts[@]}"; do
       ;;
     gpu_linear_tests)  # every kernel; layers with each of the older GPUs' kernels; 100,000 problems, 2^31 elements
       tests linear '*'
-      tests api 'LinearOnGpu.*:PackingOnGpu.*:ChainOnGpu.*:Precisions.*:COnAGpu.*'
+      tests api 'LinearOnGpu.*:PackingOnGpu.*:LoadOnGpu.*:ChainOnGpu.*:Precisions.*:COnAGpu.*'
       for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
         # The CPU's, which they are compared with, have names of their own in the list.
         forced=linear.i2.x86_avx2,linear.b3.scalar,linear.s8.x86_avx2,linear.s4.x86_avx2
@@ -277,4 +317,5 @@ for part in "${parts[@]}"; do
       ;;
   esac
 done
+say "programs: $programs_passed passed, $programs_failed failed, $programs_skipped skipped"
 exit $status

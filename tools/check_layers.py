@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: the table of rooms in docs/architecture.md, as data."""
+"""Checks who includes whom, the table of rooms in docs/architecture.md as data; and that the library names no --option."""
 import re
 import sys
 
-from tree import ISA_FILE, LEAF, code_only, cpp_files, includes, report, root_argument
+from tree import ISA_FILE, LEAF, code_only, cpp_files, includes, report, root_argument, texts
 
 # A file includes its own room and rooms with a lower number. include/tern lies below room 0.
 ROOMS = {
@@ -31,6 +31,7 @@ ISA_HEADERS = {"cstdint", "cstddef", "immintrin.h", "smmintrin.h", "tmmintrin.h"
                "nmmintrin.h", "pmmintrin.h", "arm_neon.h", "arm_sve.h", "arm_acle.h"}
 C_STANDARD = {"math.h", "stdbool.h", "stddef.h", "stdint.h"}  # what tern_c.h may use; C++ headers have no dot
 ENVIRONMENT_READER = "src/base/options.cpp"
+FLAG = re.compile(r"--[a-z]")
 
 
 def room_of(name):
@@ -93,11 +94,21 @@ def isa_problems(root, isa_files):
     return list(found.values())
 
 
+def flags_named(root, name):
+    """Options of the command in the library's texts: its callers know fields, apps/cli/flags.cpp says the options."""
+    if not name.startswith("src/") or name.startswith("src/lab/") or LEAF.search(name):
+        return
+    for line, text in texts((root / name).read_text(encoding="utf-8")):
+        if FLAG.search(text):
+            yield f"{name}:{line}: {text} names an option of the command; name the field"
+
+
 def main():
     root = root_argument()
     names = cpp_files(root)
     problems = []
     for name in names:
+        problems += flags_named(root, name)
         if name.startswith("src/") and room_of(name) is None:
             problems.append(f"{name}: src has no such room")
         for line, quoted, what in includes(root, name):

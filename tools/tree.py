@@ -37,6 +37,13 @@ def code_only(text):
     return _COMMENT_OR_TEXT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
+def texts(text):
+    """(line, literal) of every string literal."""
+    for match in _COMMENT_OR_TEXT.finditer(text):
+        if match[0].startswith('"'):
+            yield text.count("\n", 0, match.start()) + 1, match[0]
+
+
 def report(check, problems, fine):
     """Prints the problems, or one line when there are none; answers the exit status."""
     for problem in problems:

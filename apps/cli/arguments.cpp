@@ -57,6 +57,17 @@ Status refuse_scheme(const SchemeArguments& arguments, const std::string& op) {
 
 }  // namespace
 
+void refuse_empty_values(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;  // a flag
+    const bool wanted = option->get_required();
+    option->check([wanted](const std::string& value) -> std::string {
+      if (!value.empty()) return "";
+      return wanted ? "the value is empty; give one" : kEmptyValue;
+    });
+  }
+}
+
 std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
   return [least, most](const std::string& text) -> std::string {
     const auto number = parse_size(text);
@@ -67,10 +78,10 @@ std::function<std::string(const std::string&)> whole_number(std::int64_t least, 
   };
 }
 
-Status check_op(const std::string& op) {
+Status check_op(const std::string& op, std::string where) {
   const std::vector<std::string_view> ops = lab::bench_ops();
   if (std::find(ops.begin(), ops.end(), op) != ops.end()) return {};
-  return bad_argument("op", fmt::format("'{}' is not one of {}", escaped(op, 40), fmt::join(ops, ", ")));
+  return bad_argument(std::move(where), fmt::format("'{}' is not one of {}", escaped(op, 40), fmt::join(ops, ", ")));
 }
 bool has_method(const std::string& op) { return op == "choose_qparams" || op == "dynamic_quantize"; }
 bool has_tokens(const std::string& op) { return op == "linear" || op == "activation_quantize"; }
@@ -96,9 +107,9 @@ void add_device_argument(CLI::App& command, std::string& device) {
 
 void add_tuning_argument(CLI::App& command, std::string& tuning) {
   command
-      .add_option(
-          "--tuning", tuning,
-          "Of linear on a GPU, as in threads=256,grid=fixed,split=4,\ndependent=off; otherwise the kernel's choice")
+      .add_option("--tuning", tuning,
+                  "Of linear: on a CPU as in streams=2,ahead=2048, on a GPU as "
+                  "in\nthreads=256,grid=fixed,split=4,dependent=off; otherwise what suits")
       ->type_name("LIST");
 }
 
@@ -179,6 +190,20 @@ Result<float> parse_float(const std::string& option, const std::string& text) {
 
 Error only_linear_has(const std::string& option, const std::string& op) {
   return bad_argument(option, fmt::format("{} has no {}; linear has", op, option));
+}
+
+void add_precision_argument(CLI::App& command, std::optional<std::string>& precision) {
+  command
+      .add_option("--precision", precision,
+                  "Of linear, instead of types: auto (what the device is\nfastest in), f32, f16, bf16")
+      ->type_name("NAME");
+}
+Result<Precision> parse_precision_of(const std::string& op, const std::string& precision, const char* beside) {
+  if (op != "linear") return only_linear_has("--precision", op);
+  if (*beside != '\0')
+    return bad_argument("--precision",
+                        fmt::format("'{}' was given with {}; either of them says the type", precision, beside));
+  return parse_precision(precision);
 }
 
 void add_method_argument(CLI::App& command, std::optional<std::string>& method) {

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "tern/context.h"
 #include "tern/observer.h"
+#include "tern/precision.h"
 #include "tern/qparams.h"
 #include "tern/status.h"
 #include "tern/types.h"
@@ -30,13 +31,18 @@ void add_threads_argument(CLI::App& command, std::optional<int>& threads);
 void add_device_argument(CLI::App& command, std::string& device);
 void add_tuning_argument(CLI::App& command, std::string& tuning);  // parse_tuning() reads it
 
+// An empty value is a variable that a script lost, not an option that was left out: every option of a command refuses
+// it.
+inline constexpr const char* kEmptyValue = "the value is empty; give one, or leave the option out";
+void refuse_empty_values(CLI::App& command);
+
 // Refuses, in one sentence, what is not a whole number from `least` to `most`; for CLI::Option::check().
 std::function<std::string(const std::string&)> whole_number(
     std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
 // What the ops of `explain` and `bench` have: --method, --m, affine codes. An op that is none is an error that lists
 // them.
-Status check_op(const std::string& op);
+Status check_op(const std::string& op, std::string where = "op");
 bool has_method(const std::string& op);
 bool has_tokens(const std::string& op);
 bool is_affine(const std::string& op);
@@ -75,6 +81,10 @@ Result<float> parse_float(const std::string& option, const std::string& text);
 
 // The error of an option that was given with an op other than linear.
 Error only_linear_has(const std::string& option, const std::string& op);
+
+// --precision, of linear; `beside` is an option that says the type as well, or empty.
+void add_precision_argument(CLI::App& command, std::optional<std::string>& precision);
+Result<Precision> parse_precision_of(const std::string& op, const std::string& precision, const char* beside);
 
 // --method, of the ops that choose scales; absmax unless it is given.
 void add_method_argument(CLI::App& command, std::optional<std::string>& method);

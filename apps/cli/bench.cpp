@@ -24,7 +24,7 @@ struct BenchArguments {
   std::optional<std::int64_t> m;
   SchemeArguments scheme;
   std::string dtype;
-  std::optional<std::string> math, y, method;
+  std::optional<std::string> math, y, precision, method;
   std::string model;
   bool baselines = false;
   std::string threads;
@@ -82,8 +82,17 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   if (arguments.y && !linear) return only_linear_has("--y", arguments.op);
   if (arguments.y) {
     const Result<DType> y = parse_dtype(*arguments.y);
-    if (!y.ok()) return y.error();
+    if (!y.ok()) return Error{y.code(), y.error().message, "--y"};
     request.y_dtype = *y;
+  }
+  if (!arguments.model.empty() && !linear) return only_linear_has("--model", arguments.op);
+  if (arguments.precision) {
+    const Result<Precision> precision = parse_precision_of(arguments.op, *arguments.precision,
+                                                           arguments.y               ? "--y"
+                                                           : arguments.dtype.empty() ? ""
+                                                                                     : "--dtype");
+    if (!precision.ok()) return precision.error();
+    request.precision = *precision;
   }
   if (arguments.baselines && !linear) return only_linear_has("--baselines", arguments.op);
   const Result<LinearMath> math = parse_linear_math(arguments.math.value_or("w2a8"));
@@ -254,6 +263,7 @@ void add_bench(CLI::App& app, Session& session) {
       ->type_name("NAME");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
   command->add_option("--y", arguments->y, "Of linear, its results: f32 (default), f16, bf16, i32")->type_name("NAME");
+  add_precision_argument(*command, arguments->precision);
   add_method_argument(*command, arguments->method);
   command->add_option("--model", arguments->model, "Of linear: all layers of a model, which is bitnet-2b")
       ->type_name("NAME");

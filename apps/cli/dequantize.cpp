@@ -8,10 +8,12 @@
 #include "json.h"
 #include "progress_bar.h"
 #include "run_clock.h"
+#include "standard_output.h"
 #include "stopwatch.h"
 #include "table.h"
 #include "tern/io.h"
 #include "tern/quantize.h"
+#include "tern/text.h"
 #include "units.h"
 
 namespace tern::cli {
@@ -43,30 +45,32 @@ struct Report {
 };
 
 void print_as_json(const Report& r) {
-  print_json({{"input",
-               {{"path", r.arguments.input},
-                {"codes_bytes", r.quantized.codes.bytes()},
-                {"scales_bytes", r.quantized.scales.bytes()}}},
-              {"output",
-               {{"path", r.arguments.output_path},
-                {"layout", r.tensor.dtype() == DType::bf16 ? "raw" : "npy"},
-                {"dtype", name(r.tensor.dtype())},
-                {"shape", to_json(r.tensor.shape())},
-                {"bytes", r.tensor.bytes()}}},
-              {"scheme", name(r.quantized.scheme)},
-              {"granularity", name(r.quantized.granularity)},
-              {"format", name(r.quantized.format)},
-              {"kernel", r.kernel},
-              {"device", name(r.context.device().id)},
-              {"threads", r.context.threads()},
-              {"seconds", {{"reading", r.reading}, {"dequantizing", r.dequantizing}, {"writing", r.writing}}},
-              {"gb_per_s", r.gb_per_s()}});
+  print_json_beside(r.arguments.output_path,
+                    {{"input",
+                      {{"path", r.arguments.input},
+                       {"codes_bytes", r.quantized.codes.bytes()},
+                       {"scales_bytes", r.quantized.scales.bytes()}}},
+                     {"output",
+                      {{"path", r.arguments.output_path},
+                       {"layout", r.tensor.dtype() == DType::bf16 ? "raw" : "npy"},
+                       {"dtype", name(r.tensor.dtype())},
+                       {"shape", to_json(r.tensor.shape())},
+                       {"bytes", r.tensor.bytes()}}},
+                     {"scheme", name(r.quantized.scheme)},
+                     {"granularity", name(r.quantized.granularity)},
+                     {"format", name(r.quantized.format)},
+                     {"kernel", r.kernel},
+                     {"device", name(r.context.device().id)},
+                     {"threads", r.context.threads()},
+                     {"seconds", {{"reading", r.reading}, {"dequantizing", r.dequantizing}, {"writing", r.writing}}},
+                     {"gb_per_s", r.gb_per_s()}});
 }
 
 void print_as_text(const Report& r) {
-  fmt::print("{}: {} by {} in {}\n{}: {} {}\n\n", r.arguments.input, name(r.quantized.scheme),
-             name(r.quantized.granularity), name(r.quantized.format), r.arguments.output_path, name(r.tensor.dtype()),
-             name(r.tensor.shape()));
+  const std::string head =
+      fmt::format("{}: {} by {} in {}\n{}: {} {}\n\n", one_line(r.arguments.input), name(r.quantized.scheme),
+                  name(r.quantized.granularity), name(r.quantized.format), shown_output(r.arguments.output_path),
+                  name(r.tensor.dtype()), name(r.tensor.shape()));
   Table facts({}, 2);
   facts.add({"size", fmt::format("{} -> {}", human_bytes(r.quantized_bytes()), human_bytes(r.tensor.bytes()))});
   facts.add({"kernel", fmt::format("{} on {}, {}", r.kernel, name(r.context.device().id),
@@ -74,15 +78,24 @@ void print_as_text(const Report& r) {
   facts.add({"time",
              fmt::format("{} reading, {} dequantizing ({}), {} writing", human_seconds(r.reading),
                          human_seconds(r.dequantizing), gigabytes_per_second(r.gb_per_s()), human_seconds(r.writing))});
-  fmt::print("{}", facts.str());
+  print_beside(r.arguments.output_path, head + facts.str());
+}
+
+Status save(const Tensor& tensor, bool raw, const std::string& output, const Progress& progress) {
+  if (is_standard_output(output)) {
+    StandardOutput stream;
+    return raw ? write_raw(stream.writer(), tensor.view(), progress)
+               : write_npy(stream.writer(), tensor.view(), progress);
+  }
+  return raw ? save_raw(output, tensor.view(), progress) : save_npy(output, tensor.view(), progress);
 }
 
 Result<int> run(const DequantizeArguments& arguments) {
   const Result<DType> dtype = parse_dtype(arguments.dtype);
   if (!dtype.ok()) return dtype.error();
   if (!is_float(*dtype))
-    return Error{Code::unsupported, fmt::format("'{}' holds no fractions; take f32, f16, f64 or bf16", arguments.dtype),
-                 "--dtype"};
+    return Error{Code::invalid_argument,
+                 fmt::format("'{}' holds no fractions; take f32, f16, f64 or bf16", arguments.dtype), "--dtype"};
   const bool raw = *dtype == DType::bf16;
   for (const char* ending : {".npy", ".npz", ".gguf", ".safetensors"})
     if (raw && arguments.output_path.ends_with(ending))
@@ -113,8 +126,7 @@ Result<int> run(const DequantizeArguments& arguments) {
   bar.phase("writing");
   watch.restart();
   const Progress progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); };
-  const Status saved = raw ? save_raw(arguments.output_path, tensor->view(), progress)
-                           : save_npy(arguments.output_path, tensor->view(), progress);
+  const Status saved = save(*tensor, raw, arguments.output_path, progress);
   if (!saved.ok()) return saved.error();
   const double writing = watch.seconds();
   bar.clear();
@@ -134,7 +146,8 @@ void add_dequantize(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<DequantizeArguments>();
   CLI::App* command = app.add_subcommand("dequantize", "Turn an .npz of codes and scales back into a tensor");
   command->add_option("input", arguments->input, "What tern quantize wrote")->required()->type_name("IN.npz");
-  command->add_option("-o,--output", arguments->output_path, "A .npy file; of bf16 any other name")
+  command
+      ->add_option("-o,--output", arguments->output_path, "A .npy file; of bf16 any other name; - for standard output")
       ->required()
       ->type_name("OUT");
   command->add_option("--dtype", arguments->dtype, "f32 (default), f16 or f64 as .npy; bf16 raw, without a header")

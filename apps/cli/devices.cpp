@@ -86,14 +86,18 @@ Json to_json(const Device& device) {
   Json nodes = Json::array();
   for (const NumaNode& n : device.numa_nodes)
     nodes.push_back({{"id", n.id}, {"memory_bytes", n.memory_bytes}, {"cpus", n.cpus}});
-  Json json = {{"id", name(device.id)},
-               {"name", device.name},
-               {"architecture", device.architecture},
-               {"capabilities", names(device.capabilities)},
-               {"unusable", device.unusable.empty() ? Json(nullptr) : Json(device.unusable)},
-               {"memory_total_bytes", device.memory_total_bytes},
-               {"memory_available_bytes", device.memory_available_bytes},
-               {"caches", std::move(caches)}};
+  Json json = {
+      {"id", name(device.id)},
+      {"name", device.name},
+      {"architecture", device.architecture},
+      {"cpu", device.cpu.vendor.empty()
+                  ? Json(nullptr)
+                  : Json{{"vendor", device.cpu.vendor}, {"family", device.cpu.family}, {"model", device.cpu.model}}},
+      {"capabilities", names(device.capabilities)},
+      {"unusable", device.unusable.empty() ? Json(nullptr) : Json(device.unusable)},
+      {"memory_total_bytes", device.memory_total_bytes},
+      {"memory_available_bytes", device.memory_available_bytes},
+      {"caches", std::move(caches)}};
   if (device.gpu) {
     json["gpu"] = to_json(*device.gpu);
     return json;
@@ -130,7 +134,10 @@ void add_gpu(Table& facts, const Device& device) {
 void print_text(const Device& device) {
   const auto capabilities = names(device.capabilities);
   Table facts({}, 2);
-  facts.add({"architecture", device.architecture});
+  facts.add({"architecture", device.cpu.vendor.empty()
+                                 ? device.architecture
+                                 : fmt::format("{}, {} family {} model {}", device.architecture, device.cpu.vendor,
+                                               device.cpu.family, device.cpu.model)});
   if (device.gpu) {
     add_gpu(facts, device);
     facts.add({"capabilities", capabilities.empty() ? "none" : fmt::format("{}", fmt::join(capabilities, ", "))});

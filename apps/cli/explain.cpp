@@ -7,6 +7,7 @@
 #include "tern/affine.h"
 #include "tern/fake_quantize.h"
 #include "tern/linear.h"
+#include "tern/precision.h"
 #include "tern/qparams.h"
 #include "tern/quantize.h"
 #include "units.h"
@@ -18,9 +19,9 @@ struct ExplainArguments {
   std::string op;
   std::string shape;
   SchemeArguments scheme;
-  std::string dtype = "f32";
+  std::string dtype;
   std::optional<std::int64_t> m;
-  std::optional<std::string> math, method;
+  std::optional<std::string> math, precision, method;
   std::string kernel;
   std::optional<int> threads;
   std::string device, tuning;
@@ -34,6 +35,7 @@ struct Problem {
   std::optional<std::int64_t> m;
   LinearMath math;
   QparamsMethod method;
+  std::optional<PrecisionChoice> precision = {};
 };
 
 // A decision, and the plan it leads to where there is one.
@@ -112,6 +114,7 @@ Result<Decision> decide_linear(const Context& context, const Problem& p, const P
   problem.matrices = {Linear::Matrix{}};
   problem.matrices[0].n = p.shape.rows;
   problem.matrices[0].granularity = p.words.granularity;
+  if (p.precision) problem.matrices[0].y_dtype = p.dtype;
   return decide<Linear>(context, problem, preference);
 }
 
@@ -140,12 +143,18 @@ Json problem_json(const std::string& op, const Problem& p) {
   }
   if (has_tokens(op)) json["m"] = p.m ? Json(*p.m) : Json(nullptr);
   if (op == "linear") json["math"] = name(p.math);
+  if (op == "linear" && p.precision)
+    json["precision"] = {{"asked", name(p.precision->asked)},
+                         {"used", name(p.precision->used)},
+                         {"because", p.precision->because},
+                         {"fell_back", p.precision->fell_back}};
   if (has_method(op)) json["method"] = name(p.method);
   return json;
 }
 
 Json tuning_json(const std::optional<Tuning>& tuning) {
   if (!tuning) return nullptr;
+  if (tuning->streams != 0) return {{"streams", tuning->streams}, {"ahead_bytes", tuning->ahead_bytes.value_or(0)}};
   return {{"threads", tuning->threads},
           {"grid", name(tuning->grid)},
           {"split", tuning->split},
@@ -153,6 +162,9 @@ Json tuning_json(const std::optional<Tuning>& tuning) {
 }
 
 std::string tuning_text(const Tuning& tuning) {
+  if (tuning.streams != 0)
+    return fmt::format("one token reads weights in {}, {} ahead in each", counted(tuning.streams, "stream"),
+                       counted(tuning.ahead_bytes.value_or(0), "byte"));
   return fmt::format("{} a block, grid {}, k in {}, {}", counted(tuning.threads, "thread"), name(tuning.grid),
                      counted(tuning.split, "part"),
                      tuning.dependent_launch.value_or(false) ? "dependent launch" : "no dependent launch");
@@ -235,7 +247,7 @@ Result<int> run(const ExplainArguments& arguments) {
   if (!shape.ok()) return shape.error();
   const Result<SchemeWords> words = parse(arguments.scheme, arguments.op);
   if (!words.ok()) return words.error();
-  const Result<DType> dtype = parse_dtype_of(arguments.op, arguments.dtype);
+  const Result<DType> dtype = parse_dtype_of(arguments.op, arguments.dtype.empty() ? "f32" : arguments.dtype);
   if (!dtype.ok()) return dtype.error();
   const Result<Context> context = open_context(arguments.threads, arguments.device);
   if (!context.ok()) return context.error();
@@ -253,13 +265,25 @@ Result<int> run(const ExplainArguments& arguments) {
   const Result<QparamsMethod> method = parse_method(arguments.method, arguments.op);
   if (!method.ok()) return method.error();
 
-  const Problem problem{*shape, *words, *dtype, arguments.m, *math, *method};
+  Problem problem{*shape, *words, *dtype, arguments.m, *math, *method};
+  if (arguments.precision) {
+    const Result<Precision> asked =
+        parse_precision_of(arguments.op, *arguments.precision, arguments.dtype.empty() ? "" : "--dtype");
+    if (!asked.ok()) return asked.error();
+    const Result<PrecisionChoice> choice = resolve_precision(*context, *asked);
+    if (!choice.ok()) return choice.error();
+    problem.precision = *choice;
+    problem.dtype = choice->used;
+  }
   if (!arguments.tuning.empty() && arguments.op != "linear") return only_linear_has("--tuning", arguments.op);
   const Result<Tuning> tuning = parse_tuning(arguments.tuning);
   if (!tuning.ok()) return tuning.error();
   const Preference preference{arguments.kernel, !arguments.kernel.empty(), *tuning};
-  const Result<Decision> decision = decide(*context, arguments.op, problem, preference);
+  Result<Decision> decision = decide(*context, arguments.op, problem, preference);
   if (!decision.ok()) return decision.error();
+  if (const auto& choice = problem.precision)
+    decision->explanation.notes.push_back(
+        fmt::format("precision {}: {}, {}", name(choice->asked), name(choice->used), choice->because));
   if (arguments.output.json) {
     print_as_json(*context, arguments.op, problem, *decision);
   } else {
@@ -280,6 +304,7 @@ void add_explain(CLI::App& app, Session& session) {
   command->add_option("--dtype", arguments->dtype, "Of the floats: f32 (default), f16, bf16, f64; of linear also i8")
       ->type_name("NAME");
   command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
+  add_precision_argument(*command, arguments->precision);
   add_method_argument(*command, arguments->method);
   command->add_option("--kernel", arguments->kernel, "Run this kernel or fail; otherwise the first that takes it")
       ->type_name("NAME");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "standard_output.h"
 #include "tern/io.h"
 #include "tern/version.h"
 #include "units.h"
@@ -127,7 +128,9 @@ std::string html_report(const Written& w) {
 
 Status save_html_report(const std::string& path, const Written& written) {
   const std::string page = html_report(written);
-  Status saved = save_raw(path, {page.data(), DType::u8, {static_cast<std::int64_t>(page.size())}});
+  const ConstTensorView bytes(page.data(), DType::u8, {static_cast<std::int64_t>(page.size())});
+  StandardOutput stream;
+  Status saved = is_standard_output(path) ? write_raw(stream.writer(), bytes) : save_raw(path, bytes);
   if (saved.ok()) return {};
   return Error{saved.error().code, saved.error().message, "--report"};
 }

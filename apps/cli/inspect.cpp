@@ -4,11 +4,13 @@
 #include <map>
 
 #include "arguments.h"
+#include "flags.h"
 #include "json.h"
 #include "model_arguments.h"
 #include "model_text.h"
 #include "progress_bar.h"
 #include "table.h"
+#include "tern/text.h"
 #include "units.h"
 
 namespace tern::cli {
@@ -35,20 +37,20 @@ std::string format_of(const ModelTensor& tensor) {
   return fmt::format("{} (?)", name(tensor.type));
 }
 
-Json tensor_json(const ModelTensor& t, const std::optional<TensorReport>& report) {
+Json tensor_json(const ModelTensor& t, const TensorReport* report) {
   Json entry = {
       {"name", t.name}, {"hf_name", t.hf_name}, {"shape", t.shape}, {"type", name(t.type)}, {"bytes", t.bytes}};
-  if (report && report->checksum) entry["checksum"] = fmt::format("{:016x}", *report->checksum);
+  if (report != nullptr && report->checksum) entry["checksum"] = fmt::format("{:016x}", *report->checksum);
   if (t.codes) {
     entry["format"] = name(*t.codes);
     entry["granularity"] = name(t.granularity);
-    if (report) entry["scales"] = {{"smallest", report->smallest_scale}, {"largest", report->largest_scale}};
+    if (report != nullptr) entry["scales"] = {{"smallest", report->smallest_scale}, {"largest", report->largest_scale}};
   }
   if (!t.ternary) return entry;
   entry["format"] = t.layout ? Json(name(t.layout->layout)) : Json(nullptr);
   entry["granularity"] = name(t.granularity);
-  if (!t.unreadable.empty()) entry["unreadable"] = t.unreadable;
-  if (!report) return entry;
+  if (!t.unreadable.empty()) entry["unreadable"] = with_flags(t.unreadable);
+  if (report == nullptr) return entry;
   entry["trits"] = {{"minus", report->trits[0]}, {"zero", report->trits[1]}, {"plus", report->trits[2]}};
   entry["scales"] = {{"smallest", report->smallest_scale}, {"largest", report->largest_scale}};
   return entry;
@@ -67,7 +69,13 @@ std::string scales_text(const TensorReport& report) {
   return fmt::format("{:.4g}..{:.4g}", report.smallest_scale, report.largest_scale);
 }
 
-using Reports = std::vector<std::optional<TensorReport>>;
+// Of those that were read: a header may name a million tensors, and few of them have anything to report.
+using Reports = std::map<std::size_t, TensorReport>;
+
+const TensorReport* report_of(const Reports& reports, std::size_t tensor) {
+  const auto found = reports.find(tensor);
+  return found == reports.end() ? nullptr : &found->second;
+}
 
 void print_metadata(const Metadata& metadata) {
   if (metadata.empty()) return;
@@ -90,7 +98,7 @@ void print_metadata(const Metadata& metadata) {
   if (hidden > 0) fmt::print("  and {} more; --json lists all\n", hidden);
 }
 
-void print_tensor(const ModelTensor& t, const std::optional<TensorReport>& report) {
+void print_tensor(const ModelTensor& t, const TensorReport* report) {
   Table facts({}, 2);
   facts.add({"name", escaped(t.name, 300)});
   if (t.hf_name != t.name) facts.add({"at Hugging Face", escaped(t.hf_name, 300)});
@@ -100,20 +108,20 @@ void print_tensor(const ModelTensor& t, const std::optional<TensorReport>& repor
   if (t.ternary || t.codes) {
     facts.add({"format", t.codes ? std::string(name(*t.codes)) : format_of(t)});
     facts.add({"scales by", name(t.granularity)});
-    if (!t.unreadable.empty()) facts.add({"cannot be read", t.unreadable});
+    if (!t.unreadable.empty()) facts.add({"cannot be read", with_flags(t.unreadable)});
   }
-  if (report && t.ternary) facts.add({"-1 / 0 / +1", shares(*report) + " %"});
-  if (report && (t.ternary || t.codes)) facts.add({"scale", scales_text(*report)});
-  if (report && report->checksum) facts.add({"checksum", fmt::format("{:016x}", *report->checksum)});
+  if (report != nullptr && t.ternary) facts.add({"-1 / 0 / +1", shares(*report) + " %"});
+  if (report != nullptr && (t.ternary || t.codes)) facts.add({"scale", scales_text(*report)});
+  if (report != nullptr && report->checksum) facts.add({"checksum", fmt::format("{:016x}", *report->checksum)});
   fmt::print("{}", facts.str());
 }
 
 void print_all(const InspectArguments& arguments, const Model& model, const Reports& reports) {
   const Checkpoint& file = model.checkpoint();
-  fmt::print("{}: {}, {}, {} in {}\n", arguments.input, name(file.container()),
+  fmt::print("{}: {}, {}, {} in {}\n", one_line(arguments.input), name(file.container()),
              counted(static_cast<long long>(file.tensors().size()), "tensor"), human_bytes(file.total_bytes()),
              counted(static_cast<long long>(file.files().size()), "file"));
-  for (const std::string& note : file.notes()) fmt::print("note: {}\n", escaped(note, 300));
+  for (const std::string& note : file.notes()) fmt::print("note: {}\n", one_line(note));
   fmt::print("\n");
   struct Line {
     std::vector<std::string> cells;
@@ -123,29 +131,53 @@ void print_all(const InspectArguments& arguments, const Model& model, const Repo
   std::map<std::vector<std::string>, std::size_t> known;
   for (std::size_t i = 0; i < model.tensors().size(); ++i) {
     const ModelTensor& t = model.tensors()[i];
-    const bool read = t.ternary && reports[i].has_value();
+    const TensorReport* report = report_of(reports, i);
+    const bool read = t.ternary && report != nullptr;
     const std::string label = arguments.all ? short_name(t.name) : layers_together(t.name);
     const std::vector<std::string> key = {label, format_of(t), shape_text(t.shape)};
     std::vector<std::string> cells = key;
-    cells.push_back(read ? shares(*reports[i]) : "");
-    cells.push_back(read || (t.codes && reports[i]) ? scales_text(*reports[i]) : "");
-    const auto [at, fresh] = known.emplace(arguments.all ? std::vector{std::to_string(i)} : key, lines.size());
-    if (fresh) lines.push_back({cells});
-    ++lines[at->second].count;
+    cells.push_back(read ? shares(*report) : "");
+    cells.push_back(read || (t.codes && report != nullptr) ? scales_text(*report) : "");
+    const auto at = arguments.all ? known.end() : known.find(key);
+    if (at != known.end()) {
+      ++lines[at->second].count;
+      continue;
+    }
+    if (!arguments.all) known.emplace(key, lines.size());
+    lines.push_back({std::move(cells), 1});
   }
   Table table({"tensors (.weight)", "", "format", "shape", "-1/0/+1 %", "scale"}, 2);
   table.align(1, Table::Align::right);
-  for (const Line& line : lines)
-    table.add(
-        {line.cells[0], fmt::format("x{}", line.count), line.cells[1], line.cells[2], line.cells[3], line.cells[4]});
+  for (Line& line : lines) {
+    line.cells.insert(line.cells.begin() + 1, fmt::format("x{}", line.count));
+    table.add(std::move(line.cells));
+  }
   fmt::print("{}", table.str());
   if (!arguments.all) fmt::print("  (of several layers the first one's shares and scales; --all lists each)\n");
   for (const ModelTensor& t : model.tensors())
     if (!t.unreadable.empty()) {
-      fmt::print("\n{}: {}\n", escaped(t.name, 60), t.unreadable);
+      fmt::print("\n{}: {}\n", escaped(t.name, 60), with_flags(t.unreadable));
       break;
     }
   print_metadata(file.metadata());
+}
+
+// A document of a million tensors takes gigabytes as a tree, so its parts are printed one by one, as the tree would be.
+void print_as_json(const InspectArguments& arguments, const Model& model, const Reports& reports,
+                   std::optional<std::size_t> one) {
+  JsonPrinter printer;
+  printer.add("path", arguments.input);
+  printer.add("container", name(model.checkpoint().container()));
+  printer.add("bytes", model.checkpoint().total_bytes());
+  printer.begin("tensors", '[');
+  for (std::size_t i = 0; i < model.tensors().size(); ++i)
+    if (!one || *one == i) printer.add(tensor_json(model.tensors()[i], report_of(reports, i)));
+  printer.end();
+  printer.begin("metadata", '{');
+  for (const MetaEntry& entry : model.checkpoint().metadata())
+    printer.add(escaped(entry.key, 1000), Json::parse(entry.value.to_json(), nullptr, false));
+  printer.end();
+  printer.end();
 }
 
 Result<int> run(const InspectArguments& arguments) {
@@ -166,31 +198,22 @@ Result<int> run(const InspectArguments& arguments) {
   }
   ProgressBar bar(!arguments.output.json && !arguments.output.verbose);
   bar.phase("reading");
-  Reports reports(model->tensors().size());
-  for (std::size_t i = 0; i < reports.size(); ++i) {
+  Reports reports;
+  const std::size_t count = model->tensors().size();
+  for (std::size_t i = 0; i < count; ++i) {
     const ModelTensor& t = model->tensors()[i];
     const bool readable = t.ternary ? t.layout || t.type == StoredType::i2_s : t.codes || t.checksum;
     if (arguments.quick || !readable || (one && *one != i)) continue;
     Result<TensorReport> report = inspect_tensor(*context, *model, i);
     if (!report.ok()) return report.error();
-    reports[i] = *std::move(report);
-    bar.update(i, reports.size());
+    reports.emplace(i, *std::move(report));
+    bar.update(i, count);
   }
   bar.clear();
   if (arguments.output.json) {
-    Json tensors = Json::array();
-    Json::object_t metadata;  // appended to: operator[] looks through all keys before
-    for (std::size_t i = 0; i < reports.size(); ++i)
-      if (!one || *one == i) tensors.push_back(tensor_json(model->tensors()[i], reports[i]));
-    for (const MetaEntry& entry : model->checkpoint().metadata())
-      metadata.emplace_back(escaped(entry.key, 1000), Json::parse(entry.value.to_json(), nullptr, false));
-    print_json({{"path", arguments.input},
-                {"container", name(model->checkpoint().container())},
-                {"bytes", model->checkpoint().total_bytes()},
-                {"tensors", std::move(tensors)},
-                {"metadata", std::move(metadata)}});
+    print_as_json(arguments, *model, reports, one);
   } else if (one) {
-    print_tensor(model->tensors()[*one], reports[*one]);
+    print_tensor(model->tensors()[*one], report_of(reports, *one));
   } else {
     print_all(arguments, *model, reports);
   }

@@ -29,7 +29,7 @@ Json to_json(const KernelDescription& k) {
 
 Result<int> run(const KernelsArguments& arguments) {
   if (!arguments.op.empty())
-    if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
+    if (const Status known = check_op(arguments.op, "--op"); !known.ok()) return known.error();
   const Result<Context> context = open_context(std::nullopt, arguments.device);
   if (!context.ok()) return context.error();
   Result<std::vector<KernelDescription>> list = kernels(*context);

@@ -11,21 +11,32 @@
 
 #include "arguments.h"
 #include "commands.h"
+#include "flags.h"
 #include "json.h"
 #include "log.h"
+#include "tern/text.h"
 #include "tern/version.h"
 #include "typo.h"
 
 namespace tern::cli {
 
-void fail(Session& session, const Error& error, bool json) {
-  session.exit_code = 1;
-  say(json ? to_text(to_json(error)) + "\n" : fmt::format("tern: {}\n", error.str()));
+void fail(Session& session, const Error& library_error, bool json) {
+  const Error error = with_flags(library_error);
+  session.exit_code = error.code == Code::invalid_argument ? kAskedWrongly : kFailed;
+  say(json ? to_text(to_json(error)) + "\n" : fmt::format("tern: {}\n", one_line(error.str())));
 }
 
 namespace {
 
-constexpr int kAskedWrongly = 2;
+// What an empty value looks like to CLI11 when it is written --option=: the next argument would become the value.
+void refuse_empty_inline_values(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") return;
+    if (word.size() > 3 && word.starts_with("--") && word.find('=') == word.size() - 1)
+      throw CLI::ValidationError(std::string(word.substr(0, word.size() - 1)), kEmptyValue);
+  }
+}
 
 // Parsing may fail before any option was stored, so --json is looked for by hand.
 bool asks_for_json(int argc, char** argv) {
@@ -45,7 +56,14 @@ void add_commands(CLI::App& app, Session& session) {
   add_verify(app, session);
   add_selftest(app, session);
   add_bench(app, session);
-  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->group("Commands");
+    refuse_empty_values(*command);
+    const bool compares = command->get_name() == "verify";
+    command->footer((compares ? "Exit status: 0 they are equal, 1 they differ, 2 it failed or was asked wrongly.\n\n"
+                              : "Exit status: 0 done, 1 it failed, 2 it was asked wrongly.\n\n") +
+                    command->get_footer());
+  }
 }
 
 int run(int argc, char** argv) {
@@ -60,6 +78,7 @@ int run(int argc, char** argv) {
   add_examples(app, {"tern devices", "tern quantize weights.npy -o weights.npz", "tern quantize --help"});
 
   try {
+    refuse_empty_inline_values(argc, argv);
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -71,7 +90,6 @@ int run(int argc, char** argv) {
     fail(session, {Code::invalid_argument, told(app, mistake), "command line"}, json);
     const CLI::App& command = named_command(app);
     if (!json) say(fmt::format("`tern{} --help` says more.\n", &command == &app ? "" : " " + command.get_name()));
-    session.exit_code = kAskedWrongly;
   } catch (const std::exception& failure) {
     if (std::ferror(stdout) == 0) {  // else fmt has thrown because of it
       failed = true;
@@ -85,7 +103,7 @@ int run(int argc, char** argv) {
     fail(session, {Code::io_error, "standard output could not be written", "tern"}, asks_for_json(argc, argv));
   }
   // 1 of verify says that the two differ, so a failure there is 2.
-  return failed && app.got_subcommand("verify") ? kAskedWrongly : session.exit_code;
+  return failed && app.got_subcommand("verify") ? 2 : session.exit_code;
 }
 
 // A standard stream that is closed would get the number of the next file, and its text would go into that one. What

@@ -11,6 +11,8 @@
 #include <iterator>
 #include <system_error>
 
+#include "file_paths.h"
+
 namespace tern::cli {
 namespace {
 
@@ -21,6 +23,7 @@ Error bad(std::string where, std::string message) {
 }
 
 Result<std::vector<KernelTiles>> read_tiles(const std::string& path) {
+  if (Status file = check_input_path(path, "--kernel-config"); !file.ok()) return file.error();
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxConfigBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -36,18 +39,12 @@ Result<std::vector<KernelTiles>> read_tiles(const std::string& path) {
 
 }  // namespace
 
-CLI::Option* add_word(CLI::App& command, const std::string& option, std::string& to, const std::string& description) {
-  return command.add_option(option, to, description)->check([](const std::string& word) {
-    return word.empty() ? std::string("the word is empty; leave the option out, or give one") : std::string();
-  });
-}
-
 void add_read_arguments(CLI::App& command, ReadArguments& arguments) {
-  add_word(command, "--variant", arguments.variant, "Of i2_s, if the file is silent: x86_128, arm_64, 1x4")
+  command.add_option("--variant", arguments.variant, "Of i2_s, if the file is silent: x86_128, arm_64, 1x4")
       ->type_name("NAME");
-  add_word(command, "--weight-scale", arguments.weight_scale, "Of hf_packed, if silent: multiplies or divides")
+  command.add_option("--weight-scale", arguments.weight_scale, "Of hf_packed, if silent: multiplies or divides")
       ->type_name("WORD");
-  add_word(command, "--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
+  command.add_option("--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
       ->type_name("FILE");
   command.add_option("--gguf-type", arguments.gguf_types, "What type id 39 or 42 means, if asked: TL2, MXFP4, ...")
       ->allow_extra_args(false)
@@ -84,13 +81,13 @@ Result<ReadOptions> parse(const ReadArguments& arguments) {
 }
 
 void add_write_arguments(CLI::App& command, WriteArguments& arguments) {
-  add_word(command, "--container", arguments.container, "gguf or safetensors; otherwise by the output's name")
+  command.add_option("--container", arguments.container, "gguf or safetensors; otherwise by the output's name")
       ->type_name("NAME");
-  add_word(command, "--drop", arguments.drop, "Leave out tensors with this in their name")->type_name("REGEX");
-  add_word(command, "--keep-embeddings", arguments.embeddings,
-           "Embeddings and head as f16, bf16, q8_0, q4_0; else as is")
+  command.add_option("--drop", arguments.drop, "Leave out tensors with this in their name")->type_name("REGEX");
+  command
+      .add_option("--keep-embeddings", arguments.embeddings, "Embeddings and head as f16, bf16, q8_0, q4_0; else as is")
       ->type_name("DTYPE");
-  add_word(command, "--architecture", arguments.architecture, "general.architecture of GGUF; else by config.json")
+  command.add_option("--architecture", arguments.architecture, "general.architecture of GGUF; else by config.json")
       ->type_name("NAME");
   command.add_flag("--later-tl2", arguments.later_tl2, "Write tl2 as type 42, as bitnet.cpp's later fork does");
 }
@@ -126,6 +123,7 @@ bool is_checkpoint(const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) return true;
   for (const char* end : {".safetensors", ".gguf", ".index.json"})
     if (path.ends_with(end)) return true;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // opening a pipe would wait for a writer
   std::array<char, 9> first{};
   std::ifstream file(path, std::ios::binary);
   if (!file.read(first.data(), first.size())) return false;

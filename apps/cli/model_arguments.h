@@ -31,9 +31,6 @@ void add_write_arguments(CLI::App& command, WriteArguments& arguments);
 // `format` is the word of --format, or empty; tiles are those that parse(ReadArguments) read.
 Result<WriteOptions> parse(const WriteArguments& arguments, const std::string& format, const ReadOptions& read);
 
-// An option with one word. An empty one, as a script's unset variable makes it, is refused and not taken for none.
-CLI::Option* add_word(CLI::App& command, const std::string& option, std::string& to, const std::string& description);
-
 // Whether a path is a checkpoint and no tensor: a folder, an index, or a file that begins as one.
 bool is_checkpoint(const std::string& path);
 

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <map>
 
+#include "flags.h"
 #include "table.h"
+#include "tern/text.h"
 #include "units.h"
 
 namespace tern::cli {
@@ -147,7 +149,7 @@ std::string plan_text(const Model& model, const ModelPlan& plan) {
   for (const TensorPlan& t : plan.tensors) {
     const ModelTensor& input = model.tensors()[t.input];
     std::vector<std::string> cells = {layers_together(input.name), type_text(input), type_text(t),
-                                      std::string(name(t.action)), t.why};
+                                      std::string(name(t.action)), with_flags(t.why)};
     const auto [at, fresh] = known.emplace(cells, lines.size());
     if (fresh) lines.push_back({std::move(cells)});
     Line& line = lines[at->second];
@@ -165,13 +167,14 @@ std::string plan_text(const Model& model, const ModelPlan& plan) {
   std::string text = table.str();
   text += fmt::format("  {}: {}\n", counted(static_cast<long long>(plan.tensors.size()), "tensor"),
                       size_change(plan.in_bytes(), plan.out_bytes()));
-  for (const std::string& note : model.checkpoint().notes()) text += fmt::format("  note: {}\n", escaped(note, 300));
-  for (const std::string& note : plan.notes) text += fmt::format("  note: {}\n", note);
+  for (const std::string& note : model.checkpoint().notes()) text += fmt::format("  note: {}\n", one_line(note));
+  for (const std::string& note : plan.notes) text += fmt::format("  note: {}\n", with_flags(note));
   return text;
 }
 
 Json plan_json(const Model& model, const ModelPlan& plan) {
-  Json tensors = Json::array();
+  Json tensors = Json::array(), notes = Json::array();
+  for (const std::string& note : plan.notes) notes.push_back(with_flags(note));
   for (const TensorPlan& t : plan.tensors) {
     const ModelTensor& input = model.tensors()[t.input];
     tensors.push_back({{"input", input.name},
@@ -180,12 +183,12 @@ Json plan_json(const Model& model, const ModelPlan& plan) {
                        {"from", type_text(input)},
                        {"to", t.action == Action::drop ? Json(nullptr) : Json(type_text(t))},
                        {"action", name(t.action)},
-                       {"why", t.why},
+                       {"why", with_flags(t.why)},
                        {"in_bytes", t.in_bytes},
                        {"out_bytes", t.out_bytes}});
   }
   return {{"container", name(plan.container)}, {"format", name(plan.layout)},   {"in_bytes", plan.in_bytes()},
-          {"out_bytes", plan.out_bytes()},     {"tensors", std::move(tensors)}, {"notes", plan.notes}};
+          {"out_bytes", plan.out_bytes()},     {"tensors", std::move(tensors)}, {"notes", std::move(notes)}};
 }
 
 double Written::gb_per_s() const {
@@ -222,8 +225,8 @@ Overall overall(const Written& w) {
 
 std::string summary_text(const Written& w) {
   Table facts({}, 2);
-  facts.add(
-      {"written", fmt::format("{}: {} in {}", w.output, human_bytes(w.report.file_bytes), name(w.plan.container))});
+  facts.add({"written", fmt::format("{}: {} in {}", one_line(w.output), human_bytes(w.report.file_bytes),
+                                    name(w.plan.container))});
   facts.add({"size", size_change(w.plan.in_bytes(), w.plan.out_bytes())});
   const Overall all = overall(w);
   if (all.mean_sqnr_db) {

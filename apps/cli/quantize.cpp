@@ -13,9 +13,11 @@
 #include "mapped_input.h"
 #include "progress_bar.h"
 #include "run_clock.h"
+#include "standard_output.h"
 #include "stopwatch.h"
 #include "table.h"
 #include "tern/io.h"
+#include "tern/text.h"
 #include "units.h"
 #include "write_model.h"
 
@@ -34,6 +36,7 @@ struct QuantizeArguments {
   std::string kernel;
   std::optional<int> threads;
   std::string device;
+  bool validate = false, no_ready_check = false;
   QuantizeModelArguments model;
   OutputArguments output;
 };
@@ -52,6 +55,7 @@ struct Report {
   const QuantizedTensor& quantized;
   NonFinite non_finite;
   Seconds seconds;
+  std::size_t file_bytes;
 
   [[nodiscard]] std::size_t input_bytes() const { return dense_bytes(input); }
   [[nodiscard]] std::size_t quantized_bytes() const { return quantized.codes.bytes() + quantized.scales.bytes(); }
@@ -65,33 +69,34 @@ struct Report {
 
 void print_as_json(const Report& r) {
   const QuantizedTensor& q = r.quantized;
-  print_json({{"input",
-               {{"path", r.arguments.input},
-                {"layout", r.arguments.dtype.empty() ? "npy" : "raw"},
-                {"dtype", name(r.input.dtype)},
-                {"shape", to_json(r.input.shape)},
-                {"bytes", r.input_bytes()}}},
-              {"output",
-               {{"path", r.arguments.output_path},
-                {"file_bytes", file_bytes(r.arguments.output_path)},
-                {"codes_bytes", q.codes.bytes()},
-                {"scales_bytes", q.scales.bytes()},
-                {"checksum", fmt::format("{:016x}", q.checksum())}}},
-              {"ratio", r.ratio()},
-              {"scheme", name(q.scheme)},
-              {"granularity", name(q.granularity)},
-              {"format", name(q.format)},
-              {"non_finite", name(r.non_finite)},
-              {"quality", to_json(q.quality.value_or(Quality{}))},
-              {"kernel", q.kernel},
-              {"device", name(r.context.device().id)},
-              {"threads", r.context.threads()},
-              {"seconds",
-               {{"reading", r.seconds.reading ? Json(*r.seconds.reading) : Json(nullptr)},
-                {"quantizing", r.seconds.quantizing},
-                {"measuring", r.seconds.measuring},
-                {"writing", r.seconds.writing}}},
-              {"gb_per_s", r.gb_per_s()}});
+  print_json_beside(r.arguments.output_path,
+                    {{"input",
+                      {{"path", r.arguments.input},
+                       {"layout", r.arguments.dtype.empty() ? "npy" : "raw"},
+                       {"dtype", name(r.input.dtype)},
+                       {"shape", to_json(r.input.shape)},
+                       {"bytes", r.input_bytes()}}},
+                     {"output",
+                      {{"path", r.arguments.output_path},
+                       {"file_bytes", r.file_bytes},
+                       {"codes_bytes", q.codes.bytes()},
+                       {"scales_bytes", q.scales.bytes()},
+                       {"checksum", fmt::format("{:016x}", q.checksum())}}},
+                     {"ratio", r.ratio()},
+                     {"scheme", name(q.scheme)},
+                     {"granularity", name(q.granularity)},
+                     {"format", name(q.format)},
+                     {"non_finite", name(r.non_finite)},
+                     {"quality", to_json(q.quality.value_or(Quality{}))},
+                     {"kernel", q.kernel},
+                     {"device", name(r.context.device().id)},
+                     {"threads", r.context.threads()},
+                     {"seconds",
+                      {{"reading", r.seconds.reading ? Json(*r.seconds.reading) : Json(nullptr)},
+                       {"quantizing", r.seconds.quantizing},
+                       {"measuring", r.seconds.measuring},
+                       {"writing", r.seconds.writing}}},
+                     {"gb_per_s", r.gb_per_s()}});
 }
 
 std::string sqnr_text(const Quality& quality) {
@@ -103,8 +108,9 @@ std::string sqnr_text(const Quality& quality) {
 void print_as_text(const Report& r) {
   const QuantizedTensor& q = r.quantized;
   const Quality quality = q.quality.value_or(Quality{});
-  fmt::print("{}: {} {}\n{}: {} by {} to {}\n\n", r.arguments.input, name(r.input.dtype), name(r.input.shape),
-             r.arguments.output_path, name(q.scheme), name(q.granularity), name(q.format));
+  const std::string head = fmt::format("{}: {} {}\n{}: {} by {} to {}\n\n", one_line(r.arguments.input),
+                                       name(r.input.dtype), name(r.input.shape), shown_output(r.arguments.output_path),
+                                       name(q.scheme), name(q.granularity), name(q.format));
   Table facts({}, 2);
   facts.add({"size", size_change(r.input_bytes(), r.quantized_bytes())});
   facts.add({"SQNR", sqnr_text(quality)});
@@ -117,7 +123,7 @@ void print_as_text(const Report& r) {
                       r.seconds.reading ? "quantizing" : "reading and quantizing", gigabytes_per_second(r.gb_per_s()));
   time += fmt::format("{} measuring, {} writing", human_seconds(r.seconds.measuring), human_seconds(r.seconds.writing));
   facts.add({"time", time});
-  fmt::print("{}", facts.str());
+  print_beside(r.arguments.output_path, head + facts.str());
 }
 
 // Everything the words say, before any file is opened. `scale` outlives the options that point to it.
@@ -133,12 +139,14 @@ Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float&
   options.non_finite = *non_finite;
   options.measure_quality = true;
   options.preference = {arguments.kernel, !arguments.kernel.empty()};
+  options.validate = arguments.validate;
+  options.ensure_ready = !arguments.no_ready_check;
   if (!arguments.scale.empty()) {
     const Result<float> given = parse_float("--scale", arguments.scale);
     if (!given.ok()) return given.error();
     if (!std::isfinite(*given) || *given <= 0)
-      return Error{Code::invalid_scale, fmt::format("'{}' is no scale; it must be finite and above 0", arguments.scale),
-                   "--scale"};
+      return Error{Code::invalid_argument,
+                   fmt::format("'{}' is no scale; it must be finite and above 0", arguments.scale), "--scale"};
     scale = *given;
     options.scale = {&scale, 1};
   }
@@ -176,6 +184,8 @@ const char* only_for_tensors(const QuantizeArguments& arguments) {
   if (!arguments.dtype.empty()) return "--dtype";
   if (!arguments.shape.empty()) return "--shape";
   if (!arguments.scale.empty()) return "--scale";
+  if (arguments.validate) return "--validate";
+  if (arguments.no_ready_check) return "--no-ready-check";
   return arguments.max_error.empty() ? "" : "--max-error";
 }
 const char* only_for_checkpoints(const QuantizeModelArguments& arguments) {
@@ -225,6 +235,7 @@ Result<int> run(const QuantizeArguments& arguments) {
                  fmt::format("'{}' does not exist; name a .npy file, or a checkpoint: a folder, .safetensors or .gguf",
                              arguments.input),
                  "input"};
+  if (Status file = check_input_path(arguments.input, "input"); !file.ok()) return file.error();
   if (const char* option = only_for_checkpoints(arguments.model); *option != '\0')
     return misplaced(option, arguments, "tensor", "checkpoints");
   if (arguments.device == "auto")
@@ -242,6 +253,9 @@ Result<int> run(const QuantizeArguments& arguments) {
   });
   const Result<Context> context = open_context(arguments.threads, arguments.device, clock);
   if (!context.ok()) return context.error();
+  if (arguments.no_ready_check && context->device().id.kind == DeviceKind::cpu)
+    return Error{Code::invalid_argument, "the check is of a GPU's memory, and this runs on cpu; leave it out",
+                 "--no-ready-check"};
   const Result<NpyFile> file = open_input(arguments);
   if (!file.ok()) return file.error();
   if (!is_float(file->view().dtype))
@@ -262,13 +276,17 @@ Result<int> run(const QuantizeArguments& arguments) {
 
   bar.phase("writing");
   const Stopwatch writing;
-  const Status saved = save_quantized(arguments.output_path, *quantized,
-                                      [&bar](std::size_t done, std::size_t total) { bar.update(done, total); });
+  const Progress progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); };
+  const bool streamed = is_standard_output(arguments.output_path);
+  StandardOutput stream;
+  const Status saved = streamed ? write_quantized(stream.writer(), *quantized, progress)
+                                : save_quantized(arguments.output_path, *quantized, progress);
   if (!saved.ok()) return saved.error();
   seconds.writing = writing.seconds();
   bar.clear();
 
-  const Report report{arguments, *context, input, *quantized, options->non_finite, seconds};
+  const std::size_t bytes = streamed ? stream.bytes() : file_bytes(arguments.output_path);
+  const Report report{arguments, *context, input, *quantized, options->non_finite, seconds, bytes};
   if (arguments.output.json) {
     print_as_json(report);
   } else {
@@ -286,7 +304,8 @@ void add_quantize(CLI::App& app, Session& session) {
       ->required()
       ->type_name("IN");
   command
-      ->add_option("-o,--output", arguments->output_path, "An .npz of a tensor; .gguf or .safetensors of a checkpoint")
+      ->add_option("-o,--output", arguments->output_path,
+                   "An .npz of a tensor (- for standard output); .gguf or\n.safetensors of a checkpoint")
       ->required()
       ->type_name("OUT");
   command->add_option("--dtype", arguments->dtype, "Of raw input, numbers without a header: bf16, f16, f32, f64")
@@ -301,6 +320,9 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("NAME");
   command->add_option("--max-error", arguments->max_error, "Least SQNR in dB, as in 3; below it nothing is written")
       ->type_name("DB");
+  command->add_flag("--validate", arguments->validate, "Look at every code and scale that was written");
+  command->add_flag("--no-ready-check", arguments->no_ready_check,
+                    "Of a GPU: do not ask first whether its free memory is enough");
   command->add_option("--kernel", arguments->kernel, "Run this kernel or fail")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   command->add_option("--device", arguments->device, "cpu (default), cuda:0, ...; of checkpoints also auto")

@@ -21,16 +21,18 @@ void RunClock::run_started(const RunEvent& event) {
   log_line(fmt::format("{} starts on {} with {}", event.kernel, event.device, counted(event.threads, "thread")));
   if (!counts(event)) return;
   const std::lock_guard lock(mutex_);
-  started_ = std::chrono::steady_clock::now();
+  if (running_++ == 0) started_ = std::chrono::steady_clock::now();
 }
 
 void RunClock::run_finished(const RunEvent& event, const Status& status) {
   const auto now = std::chrono::steady_clock::now();
   log_line(fmt::format("{} {}", event.kernel, status.ok() ? "finished" : status.error().str()));
-  if (!counts(event) || !status.ok()) return;
+  if (!counts(event)) return;
   {
     const std::lock_guard lock(mutex_);
-    seconds_ += std::chrono::duration<double>(now - started_).count();
+    const bool last = --running_ == 0;
+    if (!status.ok()) return;
+    if (last) seconds_ += std::chrono::duration<double>(now - started_).count();
     kernel_ = event.kernel;
   }
   if (finished_) finished_();

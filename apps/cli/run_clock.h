@@ -19,7 +19,7 @@ class RunClock final : public Observer {
   void run_started(const RunEvent& event) override;
   void run_finished(const RunEvent& event, const Status& status) override;
 
-  [[nodiscard]] double seconds() const;      // of all successful runs together
+  [[nodiscard]] double seconds() const;      // of all successful runs together; those side by side count once
   [[nodiscard]] std::string kernel() const;  // of the last one
 
  private:
@@ -28,7 +28,8 @@ class RunClock final : public Observer {
   const std::string op_;
   const std::function<void()> finished_;
   mutable std::mutex mutex_;
-  std::chrono::steady_clock::time_point started_;
+  int running_ = 0;
+  std::chrono::steady_clock::time_point started_;  // the first of those that are running
   double seconds_ = 0;
   std::string kernel_;
 };

@@ -17,10 +17,12 @@ struct SelftestArguments {
   std::string op;
   std::optional<int> threads;
   std::string device;
+  bool summary = false;
   OutputArguments output;
 };
 
 struct Counts {
+  std::int64_t problems = 0;
   int passed = 0;
   int failed = 0;
   int skipped = 0;
@@ -38,9 +40,21 @@ std::string outcome(const lab::SelftestResult& result) {
 
 Counts count(const std::vector<lab::SelftestResult>& results) {
   Counts counts;
-  for (const lab::SelftestResult& r : results)
+  for (const lab::SelftestResult& r : results) {
     ++(!r.skipped.empty() ? counts.skipped : r.difference.empty() ? counts.passed : counts.failed);
+    if (r.skipped.empty()) counts.problems += r.problems;
+  }
   return counts;
+}
+
+// One sentence, and a line for each kernel that differs.
+void print_summary(const std::vector<lab::SelftestResult>& results, const Counts& counts) {
+  const std::string kernels = counts.failed == 0
+                                  ? fmt::format("{} kernels agree", counts.passed)
+                                  : fmt::format("{} of {} kernels agree", counts.passed, counts.passed + counts.failed);
+  fmt::print("{} with the reference on {} problems\n", kernels, counts.problems);
+  for (const lab::SelftestResult& r : results)
+    if (r.skipped.empty() && !r.difference.empty()) fmt::print("{}: {}\n", r.kernel, outcome(r));
 }
 
 Json to_json(const lab::SelftestResult& r) {
@@ -61,7 +75,7 @@ Json to_json(const GpuMemoryInfo& memory) {
 
 Result<int> run(const SelftestArguments& arguments) {
   if (!arguments.op.empty())
-    if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
+    if (const Status known = check_op(arguments.op, "--op"); !known.ok()) return known.error();
   // Under --verbose a line a kernel is enough; an observer that logged every run would bury it.
   const Result<Context> context = open_context(arguments.threads, arguments.device, std::make_shared<Observer>());
   if (!context.ok()) return context.error();
@@ -93,6 +107,9 @@ Result<int> run(const SelftestArguments& arguments) {
                      {"skipped", counts.skipped}};
     if (memory) document["gpu_memory"] = to_json(*memory);
     print_json(document);
+  } else if (arguments.summary) {
+    print_summary(*results, counts);
+    fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
   } else {
     Table table({"KERNEL", "PROBLEMS", "RESULT"});
     table.align(1, Table::Align::right);
@@ -115,10 +132,12 @@ void add_selftest(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<SelftestArguments>();
   CLI::App* command = app.add_subcommand("selftest", "Compare every kernel that runs here with the reference");
   command->add_option("--op", arguments->op, "Only the kernels of this op; otherwise all")->type_name("OP");
+  command->add_flag("--summary", arguments->summary, "One line for all kernels, and one for each that differs");
   add_threads_argument(*command, arguments->threads);
   add_device_argument(*command, arguments->device);
   add_output_arguments(*command, arguments->output);
-  add_examples(*command, {"tern selftest", "tern selftest --op ternary_quantize --threads 2", "tern selftest --json"});
+  add_examples(*command, {"tern selftest", "tern selftest --summary", "tern selftest --op ternary_quantize --threads 2",
+                          "tern selftest --json"});
   on_run(*command, session, std::move(arguments), &run);
 }
 

@@ -13,10 +13,10 @@ namespace {
 constexpr std::size_t kGapColumns = 2;
 constexpr std::size_t kNarrowestColumns = 20;  // below this a wrapped column is harder to read than a long line
 
-std::size_t width_of(const std::vector<std::vector<std::string>>& rows, std::size_t column) {
+std::size_t width_of(const std::vector<const std::vector<std::string>*>& rows, std::size_t column) {
   std::size_t width = 0;
-  for (const auto& row : rows)
-    if (column < row.size()) width = std::max(width, row[column].size());
+  for (const auto* row : rows)
+    if (column < row->size()) width = std::max(width, (*row)[column].size());
   return width;
 }
 
@@ -48,11 +48,12 @@ void Table::align(std::size_t column, Align align) {
 void Table::add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
 std::string Table::str() const {
-  std::vector<std::vector<std::string>> rows = rows_;
-  if (!header_.empty()) rows.insert(rows.begin(), header_);
+  std::vector<const std::vector<std::string>*> rows;  // there may be a million of them
+  if (!header_.empty()) rows.push_back(&header_);
+  for (const auto& row : rows_) rows.push_back(&row);
   if (rows.empty()) return {};
 
-  const std::size_t last = rows.front().size() - 1;
+  const std::size_t last = rows.front()->size() - 1;
   std::vector<std::size_t> widths;
   std::size_t before_last = indent_;
   for (std::size_t c = 0; c < last; ++c) {
@@ -64,7 +65,8 @@ std::string Table::str() const {
   widths.push_back(std::min(width_of(rows, last), room));
 
   std::string text;
-  for (const auto& row : rows) {
+  for (const auto* cells : rows) {
+    const std::vector<std::string>& row = *cells;
     text.append(indent_, ' ');
     for (std::size_t c = 0; c < last; ++c) {
       const bool right = c < align_.size() && align_[c] == Align::right;

@@ -11,6 +11,7 @@
 #include "progress_bar.h"
 #include "stopwatch.h"
 #include "table.h"
+#include "tern/text.h"
 #include "units.h"
 
 namespace tern::cli {
@@ -51,7 +52,7 @@ void print_as_text(const VerifyArguments& arguments, const ModelDifference& foun
   std::stable_sort(differing.begin(), differing.end(),
                    [](const auto* x, const auto* y) { return x->largest_difference > y->largest_difference; });
   if (differing.empty()) {
-    fmt::print("equal: {} and {} hold the same {} ({})\n", arguments.a, arguments.b,
+    fmt::print("equal: {} and {} hold the same {} ({})\n", one_line(arguments.a), one_line(arguments.b),
                counted(static_cast<long long>(found.tensors.size()), "tensor"), human_seconds(seconds));
     return;
   }
@@ -106,7 +107,7 @@ void add_verify(CLI::App& app, Session& session) {
       ->type_name("A");
   command->add_option("b", arguments->b, "The other")->required()->type_name("B");
   add_read_arguments(*command, arguments->read);
-  add_word(*command, "--variant-b", arguments->variant_b, "The same as --variant, for B alone")->type_name("NAME");
+  command->add_option("--variant-b", arguments->variant_b, "The same as --variant, for B alone")->type_name("NAME");
   add_threads_argument(*command, arguments->threads);
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern verify model.gguf packed.safetensors", "tern verify model.gguf back.gguf --json"});
@@ -117,7 +118,7 @@ void add_verify(CLI::App& app, Session& session) {
       return;
     }
     fail(session, exit_code.error(), arguments->output.json);
-    session.exit_code = 2;  // 1 says that they differ
+    session.exit_code = kAskedWrongly;  // 1 says that they differ
   });
 }
 

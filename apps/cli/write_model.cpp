@@ -10,7 +10,9 @@
 #include "json.h"
 #include "model_text.h"
 #include "progress_bar.h"
+#include "standard_output.h"
 #include "tern/quantize.h"
+#include "tern/text.h"
 
 namespace tern::cli {
 namespace {
@@ -23,10 +25,8 @@ Result<Context> open_device(const ModelRun& run) {
 }
 
 bool same_place(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
   std::error_code ignored;
-  if (fs::equivalent(a, b, ignored)) return true;
-  return fs::weakly_canonical(fs::absolute(a), ignored) == fs::weakly_canonical(fs::absolute(b), ignored);
+  return std::filesystem::equivalent(a, b, ignored) || resolved(a) == resolved(b);
 }
 
 // What is written must not take the place of a file that was read.
@@ -55,7 +55,7 @@ Status check_run(const ModelRun& run, const Context& context, const Model& model
     return Error{Code::invalid_argument, fmt::format("it is for tl2; the format is {}", name(plan.layout)),
                  "--later-tl2"};
   if (Status path = check_no_input(run, model, run.output_path, "--output"); !path.ok()) return path;
-  if (!run.report_path.empty()) {
+  if (!run.report_path.empty() && !is_standard_output(run.report_path)) {
     if (Status path = check_no_input(run, model, run.report_path, "--report"); !path.ok()) return path;
     if (same_place(run.report_path, run.output_path))
       return Error{Code::invalid_argument, fmt::format("'{}' is the output; name another file", run.report_path),
@@ -91,6 +91,11 @@ Result<int> run_model(ModelRun run, const char* phase) {
                  fmt::format("'{}' is of what was written, and --dry-run writes nothing; leave out one of them",
                              run.report_path),
                  "--report"};
+  if (is_standard_output(run.output_path))
+    return Error{Code::unsupported,
+                 "'-' is standard output, and a checkpoint cannot be written there: checksums in its first bytes are "
+                 "known only after its last ones; name a .gguf or .safetensors file",
+                 "--output"};
   if (Status path = check_output_path("", run.output_path); !path.ok()) return path.error();
   if (!run.report_path.empty())
     if (Status path = check_output_path("", run.report_path); !path.ok())
@@ -105,8 +110,9 @@ Result<int> run_model(ModelRun run, const char* phase) {
   if (Status sound = check_run(run, *context, *model, *plan); !sound.ok()) return sound.error();
   const bool json = run.output.json;
   if (!json)
-    fmt::print("{} -> {}\n\n{}", run.input, run.dry_run ? "nothing, a dry run" : run.output_path,
-               plan_text(*model, *plan));
+    print_beside(run.report_path,
+                 fmt::format("{} -> {}\n\n{}", one_line(run.input),
+                             run.dry_run ? "nothing, a dry run" : one_line(run.output_path), plan_text(*model, *plan)));
   if (run.dry_run) {
     if (json) print_json({{"dry_run", true}, {"plan", plan_json(*model, *plan)}});
     return 0;
@@ -130,21 +136,22 @@ Result<int> run_model(ModelRun run, const char* phase) {
   if (json) {
     Json document = summary_json(written);
     document["plan"] = plan_json(*model, *plan);
-    print_json(document);
+    print_json_beside(run.report_path, document);
   } else {
-    fmt::print("\n{}", summary_text(written));
+    print_beside(run.report_path, "\n" + summary_text(written));
   }
   return 0;
 }
 
 void add_quantize_model_arguments(CLI::App& command, QuantizeModelArguments& arguments) {
-  add_word(command, "--include", arguments.include, "Quantize only matrices with this in their name")
+  command.add_option("--include", arguments.include, "Quantize only matrices with this in their name")
       ->type_name("REGEX");
-  add_word(command, "--exclude", arguments.exclude, "Keep matrices with this in their name as they are")
+  command.add_option("--exclude", arguments.exclude, "Keep matrices with this in their name as they are")
       ->type_name("REGEX");
-  add_word(command, "--match", arguments.match, "bitnet: round as BitNet's own converter does")->type_name("NAME");
+  command.add_option("--match", arguments.match, "bitnet: round as BitNet's own converter does")->type_name("NAME");
   command.add_flag("--dry-run", arguments.dry_run, "Show what would become of each tensor, and stop");
-  add_word(command, "--report", arguments.report, "Write a page with plots, too")->type_name("OUT.html");
+  command.add_option("--report", arguments.report, "Write a page with plots, too; - for standard output")
+      ->type_name("OUT.html");
   add_write_arguments(command, arguments.write);
   add_read_arguments(command, arguments.read);
 }

@@ -23,7 +23,7 @@ struct ModelRun {
 };
 Result<int> run_model(ModelRun run, const char* phase);
 
-// An error of the library, told by the option that it is about.
+// An error of the library, rewritten in terms of the option that it is about.
 Error with_option(Error error);
 
 // The options of a checkpoint that tern quantize has beside those of a tensor.
@@ -35,7 +35,7 @@ struct QuantizeModelArguments {
 };
 void add_quantize_model_arguments(CLI::App& command, QuantizeModelArguments& arguments);
 
-// What tern quantize was told that concerns tensors and checkpoints alike.
+// The options of tern quantize that concern tensors and checkpoints alike.
 struct QuantizeWords {
   std::string input, output_path, scheme, granularity, format, non_finite, kernel, device;
   std::optional<int> threads;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,7 @@
 
 namespace tern {
 
-// Who shares a scale and a zero point. Axes count from 0, or from the last with -1.
+// Which elements share a scale and a zero point. Axes count from 0, or backward from the last one, which is -1.
 struct AffineGranularity {
   enum class Kind : std::uint8_t {
     tensor,   // all: one scale
@@ -43,8 +44,9 @@ enum class AffineMath : std::uint8_t {
 TERN_API std::string_view name(AffineMath);
 TERN_API Result<AffineMath> parse_affine_math(std::string_view);
 
-// How many scales a tensor has: 1; the size of the axis; the rows; or the elements of the tensor's shape with the
-// group's axis divided by the group, rounded up. They lie dense, row-major in that shape.
+// The number of scales of a tensor: 1 (tensor), the size of the axis (channel), the number of rows (token), or, for
+// groups, the number of elements of the tensor's shape with the group's axis divided by the group size, rounded up.
+// Scales are dense and row-major in that shape.
 TERN_API Result<std::int64_t> affine_scale_count(const Shape& shape, const AffineGranularity& granularity);
 
 // codes = clamp(rne(x/s) + zp, q_min, q_max).
@@ -52,14 +54,14 @@ struct TERN_API AffineQuantize {
   struct Problem {
     Shape shape;
     AffineGranularity granularity;
-    DType dtype = DType::f32;        // of x: f32, f16, bf16 compute in f32, f64 in f64
-    Format format = Format::s8;      // s8, u8, s4, u4, s2 or u2
-    DType scale_dtype = DType::f32;  // f32, or that of x
-    bool zero_points = false;        // given; else they are 0
-    int q_min = 0, q_max = 0;        // both 0: all that the format holds
+    DType dtype = DType::f32;         // of x: f32, f16, bf16 compute in f32, f64 in f64
+    Format format = Format::s8;       // s8, u8, s4, u4, s2 or u2
+    DType scale_dtype = DType::f32;   // f32, or that of x
+    bool zero_points = false;         // given; else they are 0
+    std::optional<int> q_min, q_max;  // each not given: as far as the format holds
     AffineMath math = AffineMath::division;
     NonFinite non_finite = NonFinite::reject;
-    bool even_groups = false;  // refuse a last group that is short
+    bool even_groups = false;  // refuse a last group that is shorter than the others
   };
   struct Args {
     ConstTensorView x;            // of the problem's shape, any strides
@@ -69,14 +71,14 @@ struct TERN_API AffineQuantize {
   };
 };
 
-// y = float(code - zp) * s, one rounding, and one more to f16 and bf16.
+// y = float(code - zp) * s, rounded once, and once more when y is f16 or bf16.
 struct TERN_API AffineDequantize {
   struct Problem {
     Shape shape;
     AffineGranularity granularity;
     DType dtype = DType::f32;  // of y
     Format format = Format::s8;
-    DType scale_dtype = DType::f32;  // f32, or that of y
+    DType scale_dtype = DType::f32;  // f32, or the type of y
     bool zero_points = false;
     bool even_groups = false;
   };

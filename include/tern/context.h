@@ -19,19 +19,22 @@ namespace tern {
 // Runs task(slot) for every slot in [0, slots), each exactly once, on any threads; returns when all are done.
 using ParallelFor = std::function<void(int slots, const std::function<void(int slot)>& task)>;
 
-inline constexpr int kMaxThreads = 4096;  // above this a number is a slip of the finger
+inline constexpr int kMaxThreads = 4096;  // a larger number is taken for a typing error
 
 struct ContextConfig {
-  int threads = 0;                              // 1 to kMaxThreads; 0: TERN_THREADS, else what the process may use
-  std::shared_ptr<MemoryResource> memory = {};  // null: host_memory(), or a gpu_memory() of its own
+  int threads = 0;                              // 1 to kMaxThreads; 0: TERN_THREADS, or all usable threads
+  std::shared_ptr<MemoryResource> memory = {};  // null: host_memory(), or for a GPU a gpu_memory() of its own
   std::shared_ptr<Observer> observer = {};      // null: nobody watches
   ParallelFor parallel_for = {};                // empty: the library's own pool
 
   // Of a GPU:
-  std::size_t pool_bytes = std::size_t{1} << 30;  // of freed memory that is kept for the next allocation
+  std::size_t pool_bytes = std::size_t{1} << 30;  // freed memory that the pool keeps for later allocations
   int streams = 4;                                // 1 to 64
 
   bool profiling = false;  // count runs and their time, for profile()
+
+  // Of a GPU, of the context's own memory: taken from the driver when the context opens, pool_bytes at most.
+  std::size_t preallocate_bytes = 0;
 };
 
 namespace detail {
@@ -40,17 +43,17 @@ struct ContextState;
 
 class Event;
 
-// Where work is ordered: what is put on one stream is done in that order, other streams go on beside it. On a CPU work
-// is done when run() returns. A handle, good for as long as its context.
+// A queue of work: what is put on one stream runs in that order, different streams run side by side. On a CPU the work
+// is done when run() returns. A handle, valid as long as its context.
 class Stream {
  public:
   Stream() = default;
 
-  TERN_API Status synchronize() const;  // waits for what lies on the stream, then status()
-  // What kernels on this stream found wrong with their data (non-finite values, invalid codes or scales) since it was
-  // last asked: the first finding of the first call. Waits for them. A finding is told once.
+  TERN_API Status synchronize() const;  // waits for all work on the stream, then returns status()
+  // Waits, and returns the first error that kernels on this stream found in their data (non-finite values, invalid
+  // codes or scales) since status() was last called. Each finding is reported once.
   TERN_API Status status() const;
-  TERN_API Status wait(const Event& event) const;    // what is put here from now on waits for the event
+  TERN_API Status wait(const Event& event) const;    // later work on this stream waits for the event
   [[nodiscard]] TERN_API void* cuda_stream() const;  // the cudaStream_t; null on a CPU
 
  private:
@@ -61,7 +64,7 @@ class Stream {
   int lane_ = 0;
 };
 
-// A point in the order of a stream, and its time.
+// A point in the order of a stream, with its time.
 class Event {
  public:
   TERN_API ~Event();
@@ -71,8 +74,9 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   TERN_API Status record(const Stream& stream);
-  TERN_API Status synchronize() const;                                                   // waits until it has happened
-  [[nodiscard]] TERN_API Result<double> milliseconds_since(const Event& earlier) const;  // both have happened
+  TERN_API Status synchronize() const;  // waits until the stream has reached it
+  // Both events must have been reached.
+  [[nodiscard]] TERN_API Result<double> milliseconds_since(const Event& earlier) const;
 
  private:
   friend class Context;
@@ -82,7 +86,8 @@ class Event {
   std::unique_ptr<Impl> impl_;
 };
 
-// Runs of one kernel and how long they took: on a GPU by events.
+// Runs of one kernel and how long they took: on a GPU by events. Runs side by side each count their whole time; a model
+// is quantized in many of them, each of some rows on one thread.
 struct KernelTime {
   std::string kernel = {};
   std::int64_t runs = 0;
@@ -101,23 +106,24 @@ class Context {
   [[nodiscard]] TERN_API const std::shared_ptr<MemoryResource>& memory() const;
   [[nodiscard]] TERN_API Stream stream(int index = 0) const;  // modulo the number of streams
   [[nodiscard]] TERN_API int streams() const;                 // 1 on a CPU
-  // The caller's own cudaStream_t as a stream of this context; it must live until release() or as long as the context.
+  // The caller's own cudaStream_t as a stream of this context; it must stay valid until release(), or as long as the
+  // context.
   [[nodiscard]] TERN_API Result<Stream> wrap(void* cuda_stream) const;
   TERN_API Status release(const Stream& wrapped) const;
   [[nodiscard]] TERN_API Result<Event> event() const;
-  TERN_API Status synchronize() const;  // every stream; the first finding of any
+  TERN_API Status synchronize() const;  // all streams; the first error found on any
 
-  // A tensor in memory of this context, and copies between any two devices, ordered on a stream: same dtype and shape,
-  // rows may be strided. Host memory that is not pinned makes a copy synchronous.
+  // A tensor in this context's memory, and copies between any two devices, ordered on a stream. Both sides have the
+  // same dtype and shape; rows may be strided. Host memory that is not pinned makes a copy synchronous.
   [[nodiscard]] TERN_API Result<Tensor> allocate(DType dtype, const Shape& shape, const char* tag = "tensor",
                                                  CallSite where = CallSite::here()) const;
   TERN_API Status copy(const TensorView& to, const ConstTensorView& from, const Stream& stream) const;
 
-  // What this context's own memory holds; total and free bytes on any device.
+  // How much this context's own memory resource holds, and the device's total and free bytes.
   [[nodiscard]] TERN_API Result<GpuMemoryInfo> memory_info() const;
-  // Before work: enough memory free for `bytes` and a fifth more, else insufficient_memory.
+  // Checks before work that `bytes` and a fifth more are free; returns insufficient_memory if not.
   TERN_API Status ensure_ready(std::size_t bytes) const;
-  // Since it was last asked, with profiling; waits for what is running.
+  // The kernels' times since the last call, when profiling is on. Waits for running work.
   [[nodiscard]] TERN_API Result<std::vector<KernelTime>> profile() const;
 
   [[nodiscard]] const detail::ContextState& state() const { return *state_; }

@@ -13,8 +13,8 @@
 
 namespace tern {
 
-// Everything a kernel may need of a device, CPU or GPU, in one enum. A capability includes what the operating system
-// must do for it (saved vector state, the permission for tiles).
+// Everything a kernel may need of a device, CPU or GPU, in one enum. A capability is present only when the operating
+// system supports it too (saved vector state, permission to use tiles).
 enum class Capability : std::uint8_t {
   x86_sse41,
   x86_avx2,  // AVX2, FMA, F16C
@@ -75,7 +75,7 @@ struct NumaNode {
   std::vector<int> cpus = {};
 };
 
-// What only a GPU has. What the driver does not tell is empty.
+// What only a GPU has. What the driver does not report is empty.
 struct GpuFacts {
   int compute_major = 0, compute_minor = 0;
   int multiprocessors = 0;
@@ -91,15 +91,22 @@ struct GpuFacts {
   std::optional<std::uint64_t> ecc_corrected = {}, ecc_uncorrected = {};  // errors since the driver was loaded
 };
 
+// Which processor it is, as x86 processors say it of themselves: "AuthenticAMD" 25 17 is a Zen 4. Elsewhere empty.
+struct CpuModel {
+  std::string vendor = {};
+  int family = 0, model = 0;
+};
+
 struct Device {
   DeviceId id = {};
   std::string name = {};          // "Intel(R) Xeon(R) Processor"
   std::string architecture = {};  // "x86_64", "aarch64"
+  CpuModel cpu = {};
   Capabilities capabilities = {};
   int sockets = 0;
   int cores = 0;
   int hardware_threads = 0;
-  int usable_threads = 1;  // what this process may run on: affinity and cgroup quota counted
+  int usable_threads = 1;  // that this process may use, after affinity and cgroup quota
   std::size_t memory_total_bytes = 0;
   std::size_t memory_available_bytes = 0;
   std::vector<Cache> caches = {};
@@ -110,10 +117,10 @@ struct Device {
 
 struct Inventory {
   std::vector<Device> devices = {};
-  std::vector<std::string> notes = {};  // what could not be looked at, and why
+  std::vector<std::string> notes = {};  // what could not be found out, and why
 };
 
-// Looks at the machine anew; the CPU is always there.
+// Examines the machine anew on every call. The CPU is always in the list.
 TERN_API Result<Inventory> devices();
 
 }  // namespace tern

@@ -1,6 +1,8 @@
 // Training with affine quantization: codes and back in one pass, and the straight-through gradients of it.
 #pragma once
 
+#include <optional>
+
 #include "tern/affine.h"
 #include "tern/export.h"
 #include "tern/plan.h"
@@ -9,22 +11,22 @@
 
 namespace tern {
 
-// y = float(clamp(rne(x/s) + zp, q_min, q_max) - zp) * s: the bits of AffineQuantize and AffineDequantize behind each
-// other. The mask, where it is asked for, is 1 where a gradient passes: q_min <= rne(x/s) + zp <= q_max.
+// y = float(clamp(rne(x/s) + zp, q_min, q_max) - zp) * s: the same bits as AffineQuantize followed by AffineDequantize.
+// The mask, if requested, is 1 where a gradient passes: q_min <= rne(x/s) + zp <= q_max.
 struct TERN_API FakeQuantize {
   struct Problem {
     Shape shape;
     AffineGranularity granularity;
-    DType dtype = DType::f32;        // of x and y
-    Format format = Format::s8;      // whose codes: s8, u8, s4, u4, s2 or u2
-    DType scale_dtype = DType::f32;  // f32, or that of x
-    bool zero_points = false;        // given; else they are 0
-    int q_min = 0, q_max = 0;        // both 0: all that the format holds
+    DType dtype = DType::f32;         // of x and y
+    Format format = Format::s8;       // whose codes: s8, u8, s4, u4, s2 or u2
+    DType scale_dtype = DType::f32;   // f32, or that of x
+    bool zero_points = false;         // given; else they are 0
+    std::optional<int> q_min, q_max;  // each not given: as far as the format holds
     AffineMath math = AffineMath::division;
     NonFinite non_finite = NonFinite::reject;
-    bool even_groups = false;  // refuse a last group that is short
+    bool even_groups = false;  // refuse a last group that is shorter than the others
     bool mask = false;         // write it
-    bool strict = false;       // a mask without its ends: q_min < rne(x/s) + zp < q_max
+    bool strict = false;       // a mask that excludes the ends of the range: q_min < rne(x/s) + zp < q_max
   };
   struct Args {
     ConstTensorView x;            // of the problem's shape, any strides
@@ -47,14 +49,14 @@ struct TERN_API FakeQuantizeBackward {
     Format format = Format::s8;
     DType scale_dtype = DType::f32;  // of scales and their gradients
     bool zero_points = false;
-    int q_min = 0, q_max = 0;
+    std::optional<int> q_min, q_max;
     AffineMath math = AffineMath::division;
     NonFinite non_finite = NonFinite::reject;  // of x; gradients may be anything
     bool even_groups = false;
     bool strict = false;
-    bool from_mask = false;         // the mask is given, and neither x nor scales are read
-    bool qparam_gradients = false;  // of scales and zero points as well; not from a mask
-    double grad_factor = 1;         // what these are multiplied by
+    bool from_mask = false;         // the mask is an input; x and scales are not read
+    bool qparam_gradients = false;  // also compute those of scales and zero points; not possible with from_mask
+    double grad_factor = 1;         // the factor in those two
   };
   struct Args {
     ConstTensorView grad_y;  // of the problem's shape, any strides

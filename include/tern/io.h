@@ -1,9 +1,11 @@
 // Files: tensors as .npy or as raw elements, quantized tensors as .npz, whole models as checkpoints. Output appears
-// under its name only when it is whole.
+// under its name only when it is whole; a name that is a link is followed, and what it leads to must be a plain file.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tern/checkpoint.h"
@@ -14,13 +16,13 @@
 
 namespace tern {
 
-// A .npy file mapped into memory, read-only; its pages are read when they are touched, so nobody may shorten the file
-// meanwhile. () is a scalar: rank 0, one element.
+// A .npy file mapped into memory, read-only. Its pages are read when they are touched, so the file must not be
+// shortened meanwhile. The shape () is a scalar: rank 0, one element.
 class NpyFile {
  public:
   static TERN_API Result<NpyFile> open(const std::string& path);
-  // The same of a file that holds nothing but the elements, little-endian and dense: just as many as the shape has.
-  // A file that begins as .npy does is refused: it says itself what it holds.
+  // The same for a file of bare elements, little-endian and dense, exactly as many as the shape has. A file that begins
+  // with the magic of .npy is refused, because it describes itself.
   static TERN_API Result<NpyFile> open_raw(const std::string& path, DType dtype, const Shape& shape);
   [[nodiscard]] TERN_API ConstTensorView view() const;
   [[nodiscard]] TERN_API const std::string& path() const;
@@ -31,12 +33,21 @@ class NpyFile {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Told now and then how many of how many bytes are written.
+// Called every few MiB with the bytes written so far and the total.
 using Progress = std::function<void(std::size_t done_bytes, std::size_t total_bytes)>;
 
 TERN_API Status save_npy(const std::string& path, const ConstTensorView& tensor, const Progress& progress = {});
-// The elements alone, as open_raw() reads them; for bf16, which .npy has no name for.
+// Writes the bare elements, as open_raw() reads them. Needed for bf16, which .npy cannot express.
 TERN_API Status save_raw(const std::string& path, const ConstTensorView& tensor, const Progress& progress = {});
+
+// Takes the bytes of an output in their order, as a pipe or a socket can: all of them, or an error that the call
+// answers with. What was taken until then is part of a file; only a name that appears at the end could hide that.
+using ByteWriter = std::function<Status(std::span<const std::uint8_t> bytes)>;
+
+// The bytes of the files above and below. A checkpoint cannot be written so: what its header says is known at its end.
+TERN_API Status write_npy(const ByteWriter& writer, const ConstTensorView& tensor, const Progress& progress = {});
+TERN_API Status write_raw(const ByteWriter& writer, const ConstTensorView& tensor, const Progress& progress = {});
+TERN_API Status write_quantized(const ByteWriter& writer, const QuantizedTensor& tensor, const Progress& progress = {});
 
 // An .npz of codes.npy, scales.npy and meta.npy (a JSON text: scheme, granularity, format, shape, version, checksum).
 TERN_API Status save_quantized(const std::string& path, const QuantizedTensor& tensor, const Progress& progress = {});

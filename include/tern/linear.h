@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "tern/export.h"
 #include "tern/layout.h"
 #include "tern/plan.h"
+#include "tern/precision.h"
 #include "tern/quantize.h"
 #include "tern/status.h"
 #include "tern/tensor.h"
@@ -21,7 +23,7 @@
 
 namespace tern {
 
-// q, s, sums = token_i8(x): for each token s = 127 / max(max abs, 1e-5), q = rne(x * s). The value is q / s.
+// q, s, sums = token_i8(x): for each token s = 127 / max(max abs, 1e-5), q = rne(x * s). The value of a code is q / s.
 struct TERN_API ActivationQuantize {
   struct Problem {
     std::int64_t m = 0;  // tokens
@@ -37,33 +39,33 @@ struct TERN_API ActivationQuantize {
   };
 };
 
-// Weights [n, k] in the order in which kernels read them, with their scales. Made once, shared by copies of
-// this handle and by plans; what it was made from may be dropped.
+// Weights [n, k] in the order in which kernels read them, with their scales. Packed once and shared by all copies of
+// this handle and by plans; the source may be freed afterwards.
 class PackedWeights {
  public:
   PackedWeights() = default;
 
-  // The bytes that pack() needs for codes and scales together: on a CPU, on the device of a context.
+  // The bytes that pack() needs for codes and scales together, on a CPU or on a context's device.
   static TERN_API Result<std::size_t> packed_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity,
                                                    Format format = Format::i2);
   static TERN_API Result<std::size_t> packed_bytes(const Context&, std::int64_t n, std::int64_t k,
                                                    const Granularity& granularity, Format format = Format::i2);
 
-  // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)]. A CPU keeps b3 as it is, a fifth less
-  // memory; a GPU reads two bits a weight either way. Scales as ternary_quantize writes them. A code that is no trit is
-  // an invalid_quantized_value with its index. Codes may also be s8, i8 [n, k], or s4, u8 [n, ceil(k/2)], as
-  // affine_quantize writes them, symmetric: there is no zero point, and scales may be negative or 0. Memory is the
-  // context's, or the caller's on the same device (64-byte aligned, 256 on a GPU, which must outlive every copy of the
-  // handle). On a GPU codes and scales may lie on the host, from where they go in pieces, or on the GPU; the call waits
-  // until the weights are there.
+  // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)]; or symmetric codes of affine_quantize in s8,
+  // i8 [n, k], or s4, u8 [n, ceil(k/2)], which have no zero point and whose scales may be negative or 0. A CPU keeps b3
+  // as it is, a fifth less memory; a GPU reads two bits a weight either way. Scales of trits are as ternary_quantize
+  // writes them. A code that is not a trit is an invalid_quantized_value with its index.
+  // The memory is the context's, or the caller's on the same device: 64-byte aligned (256 on a GPU), and it must
+  // outlive every copy of the handle. For a GPU, codes and scales may be on the host, from which they are copied in
+  // pieces, or on the GPU; the call returns when the weights are in place.
   static TERN_API Result<PackedWeights> pack(const Context&, const QuantizedTensor&, std::span<std::byte> memory = {});
   static TERN_API Result<PackedWeights> pack(const Context&, const ConstTensorView& codes,
                                              const ConstTensorView& scales, std::int64_t n, std::int64_t k,
                                              const Granularity& granularity, std::span<std::byte> memory = {},
                                              Format format = Format::i2);
-  // From another project's layout, on the host, through i2: on a CPU in pieces, so that no second copy is made where
-  // the layout's rows lie together. Scales by granularity are those of layouts that have none in their bytes; of the
-  // others none are given, and the weights' granularity is that of scales_in().
+  // Packs weights in another project's layout, on the host, by way of i2. This is done in pieces, without a second copy
+  // of all codes, if the layout stores the rows in order. Give scales and granularity only for layouts that store no
+  // scales; for the others the granularity is that of scales_in().
   static TERN_API Result<PackedWeights> pack(const Context&, const LayoutSpec&, std::span<const std::uint8_t> bytes,
                                              std::int64_t n, std::int64_t k, std::span<const float> scales = {},
                                              const Granularity& granularity = {}, std::span<std::byte> memory = {});
@@ -74,7 +76,7 @@ class PackedWeights {
   [[nodiscard]] TERN_API Format format() const;
   [[nodiscard]] TERN_API std::size_t bytes() const;       // codes and scales, padding included
   [[nodiscard]] TERN_API std::uint64_t checksum() const;  // of the canonical bytes, as QuantizedTensor's
-  [[nodiscard]] TERN_API std::string_view tile() const;   // the order's name
+  [[nodiscard]] TERN_API std::string_view tile() const;   // the name of the order
   [[nodiscard]] bool empty() const { return state_ == nullptr; }
 
   struct State;  // the library's own
@@ -87,10 +89,10 @@ class PackedWeights {
 
 enum class Activation : std::uint8_t { none, squared_relu };
 
-// How activations meet the weights.
+// How activations and weights are multiplied.
 enum class LinearMath : std::uint8_t {
-  w2a8,      // int8 activations, exact int32 sums, whatever the bits of the weights; floats become token_i8 on the way
-  w2_float,  // activations stay float, f32 math; for trits
+  w2a8,      // int8 activations, exact int32 sums; float activations become token_i8 first. Weights of any width
+  w2_float,  // activations stay floats and sums are f32; for trits only
 };
 
 // y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]) for one or several matrices w that share x.
@@ -101,7 +103,7 @@ struct TERN_API Linear {
   struct Matrix {
     std::int64_t n = 0;
     Granularity granularity = {};
-    DType y_dtype = DType::f32;  // f32, f16, bf16; i32 is the bare sum of w2a8
+    DType y_dtype = DType::f32;  // f32, f16, bf16; i32 is the plain sum of w2a8
     bool bias = false;
     Activation activation = Activation::none;
     bool residual = false;
@@ -123,7 +125,7 @@ struct TERN_API Linear {
   };
   struct Args {
     ConstTensorView x;                     // [m, k], m up to m_max; rows may be strided
-    ConstTensorView x_scales = {};         // with i8: f32 [m], the s of token_i8; none when every y is i32
+    ConstTensorView x_scales = {};         // for i8 activations: f32 [m], the s of token_i8; none when every y is i32
     std::span<const Output> outputs = {};  // one per matrix
   };
 };
@@ -145,15 +147,18 @@ struct BitLinearOptions {
   LinearMath math = LinearMath::w2a8;
   Activation activation = Activation::none;
   std::span<const float> bias = {};  // n of them, copied; none: no bias
-  Preference preference = {};
+  Preference preference = {};        // strict: also of the precision
+  // Chooses the type of x and y for the device (resolve_precision()). Leave x_dtype and y_dtype as they are here, or
+  // set them to the type it chooses. Empty: x_dtype and y_dtype count.
+  std::optional<Precision> precision = {};
 };
 
 // One layer: weights, an optional bias and the plan for them.
 class BitLinear {
  public:
   static TERN_API Result<BitLinear> make(const Context&, PackedWeights, const BitLinearOptions& = {});
-  // A layer from a checkpoint, by the name of its weights in either container ("blk.0.attn_q.weight"). What the file
-  // does not say of itself must be told: then open a Model (tern/model.h) and use load_weights().
+  // Loads a layer from a checkpoint, by the name of its weights in either container ("blk.0.attn_q.weight"). If the
+  // file needs ReadOptions, open a Model (tern/model.h) with them and use load_weights().
   static TERN_API Result<BitLinear> load(const Context&, const std::string& path, std::string_view tensor,
                                          const BitLinearOptions& = {});
 
@@ -166,17 +171,25 @@ class BitLinear {
   [[nodiscard]] std::size_t workspace_bytes() const { return plan_.workspace_bytes(); }
   [[nodiscard]] const LinearPlan& plan() const { return plan_; }
   [[nodiscard]] const PackedWeights& weights() const { return weights_; }
+  // The type that BitLinearOptions::precision chose, and why; empty if none was asked for.
+  [[nodiscard]] const std::optional<PrecisionChoice>& precision() const { return precision_; }
 
  private:
-  BitLinear(Context context, PackedWeights weights, LinearPlan plan, std::shared_ptr<const Tensor> bias)
-      : context_(std::move(context)), weights_(std::move(weights)), plan_(std::move(plan)), bias_(std::move(bias)) {}
+  BitLinear(Context context, PackedWeights weights, LinearPlan plan, std::shared_ptr<const Tensor> bias,
+            std::optional<PrecisionChoice> precision)
+      : context_(std::move(context)),
+        weights_(std::move(weights)),
+        plan_(std::move(plan)),
+        bias_(std::move(bias)),
+        precision_(std::move(precision)) {}
   Context context_;
   PackedWeights weights_;
   LinearPlan plan_;
   std::shared_ptr<const Tensor> bias_;  // on the context's device; null: none
+  std::optional<PrecisionChoice> precision_;
 };
 
-// out = w a, the bare sums of one token: w [m, k], a int8 [k], out int32 [m]. For many calls make a LinearPlan.
+// out = w a, the plain sums of one token: w [m, k], a int8 [k], out int32 [m]. For many calls make a LinearPlan.
 TERN_API Status w2a8_gemv(const Context&, const PackedWeights& w, const ConstTensorView& a, const TensorView& out,
                           std::int64_t m, std::int64_t k, int stream_index = 0);
 

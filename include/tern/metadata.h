@@ -25,7 +25,7 @@ TERN_API std::size_t scalar_bytes(MetaKind kind);  // of a value in a file; 0 fo
 
 struct MetaArray;
 
-// One value; immutable, and cheap to copy (an array is shared). Equal when kind and bits are.
+// One value; immutable, and cheap to copy (arrays are shared). Two values are equal when their kinds and bits are.
 class MetaValue {
  public:
   MetaValue() : MetaValue(std::string()) {}
@@ -42,22 +42,22 @@ class MetaValue {
   TERN_API explicit MetaValue(double v);
   explicit MetaValue(std::string v) : kind_(MetaKind::string), text_(std::move(v)) {}
   explicit MetaValue(std::string_view v) : MetaValue(std::string(v)) {}
-  explicit MetaValue(const char* v) : MetaValue(std::string(v)) {}  // or a text would become a bool
+  explicit MetaValue(const char* v) : MetaValue(std::string(v)) {}  // or a literal would become a bool
   explicit MetaValue(MetaArray v);
 
   [[nodiscard]] MetaKind kind() const { return kind_; }
-  // The value, if it is of such a kind; an integer only when it fits.
+  // The value, if it has that kind; an integer only when it fits into 64 signed bits.
   [[nodiscard]] TERN_API std::optional<std::int64_t> integer() const;
   [[nodiscard]] TERN_API std::optional<double> number() const;  // integers too, rounded above 2^53
   [[nodiscard]] TERN_API std::optional<bool> boolean() const;
   [[nodiscard]] const std::string* text() const { return kind_ == MetaKind::string ? &text_ : nullptr; }
-  [[nodiscard]] const MetaArray* array() const { return array_.get(); }  // null for the others
-  // A scalar's bits in the low bytes: what a file holds.
+  [[nodiscard]] const MetaArray* array() const { return array_.get(); }  // null for other kinds
+  // The bits of a scalar, as in a file, in the low bytes.
   [[nodiscard]] std::uint64_t bits() const { return bits_; }
   static TERN_API MetaValue from_bits(MetaKind scalar, std::uint64_t bits);
 
-  // JSON on one line and in ASCII. Of arrays at most `max_elements` are shown, and how many there are; bytes that are
-  // not UTF-8 become U+FFFD, infinities and NaN texts.
+  // One line of ASCII JSON. An array shows at most `max_elements` elements, and its length; bytes that are not UTF-8
+  // become U+FFFD, infinities and NaN become strings.
   [[nodiscard]] TERN_API std::string to_json(std::size_t max_elements = SIZE_MAX) const;
 
   friend TERN_API bool operator==(const MetaValue&, const MetaValue&);
@@ -70,7 +70,7 @@ class MetaValue {
   std::shared_ptr<const MetaArray> array_;
 };
 
-// Elements of one kind, scalars as densely as in a file: a tokenizer has hundreds of thousands.
+// Elements of one kind. Scalars are stored as densely as in a file, because a tokenizer has hundreds of thousands.
 struct MetaArray {
   MetaKind element = MetaKind::u8;
   std::vector<std::uint8_t> scalars;  // little-endian
@@ -104,8 +104,8 @@ struct MetaEntry {
 };
 using Metadata = std::vector<MetaEntry>;
 
-TERN_API const MetaValue* find_key(const Metadata&, std::string_view key);  // null: there is none
-// Replaces the value where it stands, or adds it last.
+TERN_API const MetaValue* find_key(const Metadata&, std::string_view key);  // null if there is no such key
+// Replaces the value of an existing key, or appends a new one.
 TERN_API void set_key(Metadata&, std::string_view key, MetaValue value);
 
 }  // namespace tern

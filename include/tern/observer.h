@@ -1,4 +1,4 @@
-// The one way in which the core tells anybody what it does: monitoring, tracing and logging live behind this interface.
+// The only way in which the core reports what it does: monitoring, tracing and logging are built on this interface.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,8 @@ struct RunEvent {
   int threads = 1;
 };
 
-// Called on the thread that does the work; must be thread-safe and must not call back into the library.
+// Called on the thread that does the work; must be thread-safe and must not call back into the library. Models are
+// quantized piece by piece, several at once: each piece is a run with one thread.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -17,9 +17,15 @@
 
 namespace tern {
 
+struct Kernel;
+namespace detail {
+template <class Op>
+struct PlanRows;
+}
+
 // What a kernel promises of its results; tests assert it.
 struct Guarantee {
-  std::string_view math = "f32";         // the type of every single operation
+  std::string_view math = "f32";         // the type of each operation
   std::string_view accumulator = "f64";  // the type of sums
   bool deterministic = true;             // the same inputs give the same bits, for every thread count
   bool bit_stable = true;                // the same bits as the reference on every machine
@@ -48,37 +54,43 @@ struct Rejection {
 struct Explanation {
   std::string chosen = {};  // empty when every kernel refused
   std::string chosen_because = {};
-  std::vector<Rejection> rejections = {};  // in list order, best kernel first
-  std::vector<std::string> notes = {};     // overrides that took, preferences that could not be met
+  std::vector<Rejection> rejections = {};  // in the order of the list, best kernel first
+  std::vector<std::string> notes = {};     // overrides that took effect, preferences that could not be met
 };
 
-// How a GPU's kernels are cut and launched, for those that have the choice; what is left open they choose themselves.
 enum class GridStrategy : std::uint8_t {
   automatic,
-  fixed,      // a block for every piece of work
-  occupancy,  // as many blocks as run at once, each with several pieces
+  fixed,      // one block for each piece of work
+  occupancy,  // as many blocks as can run at once, each doing several pieces
 };
 TERN_API std::string_view name(GridStrategy);
 TERN_API Result<GridStrategy> parse_grid_strategy(std::string_view);
 
+// How a kernel works, where it has the choice. What is left open is chosen for the machine. Results do not depend on
+// it.
 struct Tuning {
+  // Of a GPU's kernel: how it is cut and launched.
   int threads = 0;  // of a block; 0: the kernel's choice
   GridStrategy grid = GridStrategy::automatic;
   int split = 0;                              // parts of k; 0: the kernel's choice
-  std::optional<bool> dependent_launch = {};  // begin while the kernel before is still running, where both can
+  std::optional<bool> dependent_launch = {};  // start while the previous kernel is still running, where both support it
+  // Of a CPU's kernel of linear, for one token: how it reads the weights.
+  int streams = 0;                      // places of the weights that are read in turn, 1, 2 or 4; 0: chosen
+  std::optional<int> ahead_bytes = {};  // of each stream, prefetched so far ahead; 0: nothing is prefetched
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
-TERN_API std::string name(const Tuning&);  // "threads=256,grid=fixed,split=4,dependent=off", what is open left out
+// "threads=256,grid=fixed,split=4,dependent=off" or "streams=2,ahead=2048"; skips open fields.
+TERN_API std::string name(const Tuning&);
 TERN_API Result<Tuning> parse_tuning(std::string_view);
 
-// What the caller would like; an environment override is stronger.
+// The caller's wishes. An environment override takes precedence.
 struct Preference {
-  std::string kernel = {};  // prefer this kernel; if it refuses, the next best is taken and noted
-  bool strict = false;      // ... or select() fails (TERN_STRICT=1 does the same)
-  Tuning tuning = {};       // of a GPU's kernel
+  std::string kernel = {};  // use this kernel if it accepts the problem; otherwise the best one that does, with a note
+  bool strict = false;      // ... otherwise select() fails (as with TERN_STRICT=1)
+  Tuning tuning = {};
 };
 
-// Scratch memory of one run. Two runs at the same time need two.
+// Scratch memory for one run. Two concurrent runs need two.
 using Workspace = std::span<std::byte>;
 
 template <class Op>
@@ -88,26 +100,28 @@ class TERN_API Plan {
   using Args = typename Op::Args;
 
   static Result<Plan> select(const Context& context, const Problem& problem, const Preference& preference = {});
-  // The same decision without a plan; succeeds also when every kernel refuses.
+  // The same decision without a plan; also succeeds when every kernel refuses.
   static Result<Explanation> explain(const Context& context, const Problem& problem, const Preference& preference = {});
 
-  [[nodiscard]] Status can_implement(const Args& args) const;  // run()'s checks, without running
+  [[nodiscard]] Status can_implement(const Args& args) const;  // the checks of run(), without running
   [[nodiscard]] std::size_t workspace_bytes() const;
-  // Checks again, then computes. const and thread-safe, each call with its own workspace of at least
-  // workspace_bytes(), 64-byte aligned.
+  // Checks the arguments, then computes. const and thread-safe; concurrent calls need a workspace each, of at least
+  // workspace_bytes() and 64-byte aligned.
   Status run(Stream stream, Workspace workspace, const Args& args) const;
 
   [[nodiscard]] const Problem& problem() const;
   [[nodiscard]] const PlanId& id() const;
   [[nodiscard]] const Guarantee& guarantee() const;
   [[nodiscard]] const Explanation& explain() const;
-  // On a GPU, how a run of as many tokens as planned is cut and launched: what was asked for as far as it can be, the
-  // kernel's choice for the rest. Nothing where the kernel has no such choice.
+  // How the kernel works: what the caller asked for as far as the kernel can do it, and what was chosen for the rest.
+  // On a GPU it is for a run with the planned number of tokens. Empty where the kernel has no such choice.
   [[nodiscard]] const std::optional<Tuning>& tuning() const;
 
  private:
   struct Impl;
+  friend struct detail::PlanRows<Op>;
   explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  [[nodiscard]] const Kernel* kernel() const;
   std::shared_ptr<const Impl> impl_ = {};
 };
 

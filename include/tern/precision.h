@@ -1,4 +1,4 @@
-// In which float type a layer's tokens and results are, chosen for the device, with what it costs and gives.
+// The float type of a layer's tokens and results: chosen for the device, with its cost and accuracy.
 #pragma once
 
 #include <cstddef>
@@ -30,31 +30,31 @@ struct PrecisionChoice {
   Precision asked = Precision::automatic;
   DType used = DType::f32;
   std::string because;     // one line
-  bool fell_back = false;  // to f32, because the device lacks what was asked for
+  bool fell_back = false;  // true: f32, because the device lacks what was asked for
 };
 
-// A precision that the device lacks becomes f32, or with `strict` an unsupported.
+// Chooses the float type. A precision that the device lacks becomes f32, or, with `strict`, an `unsupported` error.
 TERN_API Result<PrecisionChoice> resolve_precision(const Context&, Precision = Precision::automatic,
                                                    bool strict = false);
 
-// One precision of one layer: y = x w with the tokens rounded to it, w2_float math and results in it.
+// One precision for one layer: y = x w with tokens rounded to it, w2_float math, and results in it.
 struct PrecisionReport {
   PrecisionChoice choice = {};
   std::string kernel = {};
-  std::optional<double> sqnr_db = {};  // against the same in f64 from tokens that were not rounded
+  std::optional<double> sqnr_db = {};  // against f64 with tokens that were not rounded
   std::optional<double> cosine = {};
   double max_error = 0;      // the largest |y - y64|
-  double microseconds = 0;   // of a run, tokens and weights in place: the median of several
-  std::string refused = {};  // in a comparison: why there are no figures, such as a token beyond f16; empty: there are
+  double microseconds = 0;   // median time of a run with tokens and weights in place
+  std::string refused = {};  // in a comparison: why there are no figures, such as a token beyond f16
 };
 
-// Weights are trits of the host, [n, k]; tokens f32 of the host, [m, k].
+// Weights are trits on the host, [n, k]; tokens are f32 on the host, [m, k].
 TERN_API Result<PrecisionReport> validate_precision_accuracy(const Context&, const QuantizedTensor& weights,
                                                              const ConstTensorView& x,
                                                              Precision = Precision::automatic);
 
 struct PrecisionComparison {
-  std::vector<PrecisionReport> modes;  // f32, f16, bf16; one that the tokens do not fit says so, the others stand
+  std::vector<PrecisionReport> modes;  // f32, f16, bf16; one that the tokens do not fit says so in `refused`
   std::size_t optimal = 0;             // the fastest whose SQNR is high enough; f32 when none is
 };
 TERN_API Result<PrecisionComparison> benchmark_precision_modes(const Context&, const QuantizedTensor& weights,

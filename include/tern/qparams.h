@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "tern/affine.h"
@@ -13,14 +14,13 @@
 
 namespace tern {
 
-// Which values the codes of a range must reach. Values beyond them get the first or the last code. Without zero points
-// the values are those up to a magnitude, on both sides of 0, and the codes must have both signs; with zero points they
-// are those from the lowest to the highest, and 0.
+// Which range of values the codes cover. Values outside get the first or the last code. With zero points the range goes
+// from a lowest to a highest value and includes 0; without, it goes from -a to a, and the codes must have both signs.
 enum class QparamsMethod : std::uint8_t {
-  minmax,      // all; with zero points only
-  absmax,      // all; without zero points only
-  percentile,  // all but some of the largest magnitudes, or of the lowest and highest values
-  mse,         // those with the smallest sum of squared errors, of 80 ranges that shrink from all
+  minmax,      // all values; only with zero points
+  absmax,      // all values; only without zero points
+  percentile,  // all but a share of the largest magnitudes, or of the lowest and highest values
+  mse,         // the range with the smallest sum of squared errors among 80 that shrink from the full one
 };
 TERN_API std::string_view name(QparamsMethod);
 TERN_API Result<QparamsMethod> parse_qparams_method(std::string_view);
@@ -31,15 +31,16 @@ struct TERN_API ChooseQparams {
     Shape shape;
     AffineGranularity granularity;
     DType dtype = DType::f32;        // of x: f32, f16, bf16 compute in f32, f64 in f64
-    Format format = Format::s8;      // whose codes they are for: s8, u8, s4, u4, s2 or u2
-    DType scale_dtype = DType::f32;  // f32, or that of x
+    Format format = Format::s8;      // the format of the codes: s8, u8, s4, u4, s2 or u2
+    DType scale_dtype = DType::f32;  // f32, or the type of x
     QparamsMethod method = QparamsMethod::absmax;
-    bool zero_points = false;   // chosen; else they are 0
-    int q_min = 0, q_max = 0;   // both 0: all that the format holds; -127 and 127 leave out the code without a partner
+    bool zero_points = false;  // chosen; else they are 0
+    // Each not given: as far as the format holds. -127 and 127 leave out the code without a partner.
+    std::optional<int> q_min, q_max;
     double percentile = 99.99;  // of its method: above 50, at most 100
     float eps = 0x1p-23F;       // the smallest scale, at least 2^-126: what ranges of zeros get
     NonFinite non_finite = NonFinite::reject;
-    bool even_groups = false;  // refuse a last group that is short
+    bool even_groups = false;  // refuse a last group that is shorter than the others
   };
   struct Args {
     ConstTensorView x;       // of the problem's shape, any strides
@@ -48,8 +49,8 @@ struct TERN_API ChooseQparams {
   };
 };
 
-// ChooseQparams by minmax or absmax, then AffineQuantize, to the bit; a range of some thousand elements is read from
-// memory once.
+// The same bits as ChooseQparams by minmax or absmax followed by AffineQuantize; a range of up to a few thousand
+// elements is read from memory only once.
 struct TERN_API DynamicQuantize {
   struct Problem {
     Shape shape;
@@ -59,7 +60,7 @@ struct TERN_API DynamicQuantize {
     DType scale_dtype = DType::f32;
     QparamsMethod method = QparamsMethod::absmax;  // or minmax
     bool zero_points = false;
-    int q_min = 0, q_max = 0;
+    std::optional<int> q_min, q_max;
     float eps = 0x1p-23F;
     AffineMath math = AffineMath::division;
     NonFinite non_finite = NonFinite::reject;

@@ -75,13 +75,19 @@ struct Tolerance {
 struct QuantizeOptions {
   Scheme scheme = Scheme::absmean;
   Granularity granularity = {};
-  std::optional<Format> format = {};  // empty: default_format(scheme)
+  std::optional<Format> format = {};  // none: default_format(scheme)
   NonFinite non_finite = NonFinite::reject;
-  std::span<const float> scale = {};  // int2 only: one, or one per range; empty: computed
+  std::span<const float> scale = {};  // only for int2: one, or one per range; empty: computed
   Tolerance tolerance = {};
-  bool measure_quality = false;  // implied by a tolerance; of tensors on the host
+  bool measure_quality = false;  // a tolerance implies it; for tensors on the host
   Preference preference = {};
-  std::size_t device_bytes = std::size_t{256} << 20;  // of a GPU, for a tensor that lies on the host
+  std::size_t device_bytes = std::size_t{256} << 20;  // memory on a GPU for quantizing a tensor that is on the host
+  // On a GPU, before any work: Context::ensure_ready() of what the call will take there, so that it fails with
+  // insufficient_memory at once and not half done.
+  bool ensure_ready = true;
+  // validate() of what was written, before it is returned. Kernels write nothing else, so this is for machines that are
+  // not trusted: a pass over the codes on the host, to which those of a GPU are copied.
+  bool validate = false;
 };
 
 // Codes, scales and what they mean, together.
@@ -92,31 +98,32 @@ struct QuantizedTensor {
   Scheme scheme = Scheme::absmean;
   Format format = Format::i2;
   Granularity granularity = {};
-  std::string kernel = {};              // which kernel made it; empty when it was read from a file
-  std::optional<Quality> quality = {};  // when it was asked for
+  std::string kernel = {};              // the kernel that made it; empty if it was read from a file
+  std::optional<Quality> quality = {};  // if it was requested
 
   [[nodiscard]] std::span<const std::uint8_t> quantized_data() const { return codes.as<const std::uint8_t>(); }
   [[nodiscard]] std::span<const float> scale_values() const { return scales.as<const float>(); }
   [[nodiscard]] TERN_API std::int64_t rows() const;
   [[nodiscard]] TERN_API std::int64_t k() const;
   [[nodiscard]] TERN_API std::int64_t block_size() const;  // elements that share a scale (the last block may be short)
-  // XXH64 of the codes, then the scales, where they lie on the host; 0 on a GPU.
+  // XXH64 of the codes followed by the scales, if they are on the host; 0 on a GPU.
   [[nodiscard]] TERN_API std::uint64_t checksum() const;
 };
 
-// Quantizes a whole tensor into memory of the context and waits for it. An empty tensor is Code::empty_input. On a GPU
-// a tensor that lies on the host goes through device_bytes of it piece by piece, copies and kernels side by side, and
-// the result lies on the host, too; by tensor it must fit at once.
+// Quantizes a whole tensor into memory of the context and waits for it. An empty tensor is Code::empty_input. With a
+// GPU context, a tensor on the host is copied and quantized in pieces that fit into device_bytes, copies and kernels
+// overlapping, and the result is on the host, too. By tensor, everything must fit at once.
 TERN_API Result<QuantizedTensor> quantize(const Context&, const ConstTensorView& x, const QuantizeOptions& = {});
 
-// The reverse, into memory of the context; on a GPU, what lies on the host comes back to the host. Refuses a tensor
-// that validate() refuses.
+// The reverse, into memory of the context. With a GPU context, what was on the host comes back to the host. Refuses a
+// tensor that validate() refuses.
 TERN_API Result<Tensor> dequantize(const Context&, const QuantizedTensor&, DType dtype = DType::f32);
 
-// Every shape fits, every code is one of its scheme, every scale is finite and positive; else the first that is not.
+// Checks that all shapes fit, every code is valid for its scheme, and every scale is finite and positive; the error
+// names the first that is not.
 TERN_API Status validate(const QuantizedTensor&);
 
-// Compares x with what the codes say, over the whole tensor.
+// Compares x with the dequantized values, over the whole tensor.
 TERN_API Result<Quality> measure_quality(const Context&, const ConstTensorView& x, const QuantizedTensor&,
                                          NonFinite non_finite = NonFinite::reject);
 

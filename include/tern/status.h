@@ -1,4 +1,4 @@
-// What a call answers: a Status or a Result<T>, either of which is a value or an Error. Nothing here throws or prints.
+// What calls return: a Status or a Result<T>, each either success or an Error. Nothing here throws or prints.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "tern/export.h"
 
@@ -17,37 +18,60 @@ enum class Code : std::uint8_t {
   ok,
   invalid_argument,         // the caller's mistake: the message names the value and the remedy
   empty_input,              // a high-level call was given nothing to do
-  unsupported,              // correct, but no kernel here can do it: explain() lists why
-  non_finite,               // NaN or infinity under NonFinite::reject; Error::index is the first one
+  unsupported,              // valid, but no kernel here can do it: explain() lists why
+  non_finite,               // NaN or infinity with NonFinite::reject; Error::index is the first one
   invalid_quantized_value,  // a code outside its format or scheme; Error::index is its element
   invalid_scale,            // a scale that is not finite and positive; Error::index is its range
   quality_below_limit,      // the result misses the limits the caller set
   memory_allocation,        // an allocation failed
-  insufficient_memory,      // known before the attempt: needed and available are in the message
+  insufficient_memory,      // known before the attempt; Error::details has the bytes, needed and free
   gpu_not_available,
   kernel_launch,
   io_error,      // the operating system refused
-  corrupt_file,  // the bytes of a file are not what they must be
-  internal,      // a bug of ours
+  corrupt_file,  // a file's bytes violate its format
+  internal,      // a bug in the library
 };
 
 TERN_API std::string_view name(Code code);
+
+// What some errors say in fields, too, for programs that decide by them: a smaller batch, another kernel, an element to
+// mend. Not all errors of a code have them: the kernels of a GPU report an index alone.
+struct MemoryShortage {  // of insufficient_memory
+  std::uint64_t needed_bytes = 0;
+  std::uint64_t free_bytes = 0;
+};
+struct CudaFailure {   // of kernel_launch, and of whatever else CUDA answered
+  std::string kernel;  // that could not be launched; empty where a call of CUDA's runtime failed, which `where` names
+  int code = 0;        // a cudaError_t
+};
+struct InvalidValue {  // of invalid_quantized_value and invalid_scale, beside Error::index
+  double value = 0;    // bits that no code has count as one above the largest code, as 2 for a trit
+  double lowest = 0;   // lowest to highest, both included, is what it may be
+  double highest = 0;
+};
+using ErrorDetails = std::variant<std::monostate, MemoryShortage, CudaFailure, InvalidValue>;
 
 struct Error {
   Code code = Code::internal;
   std::string message;      // one sentence with the offending value
   std::string where;        // the operation that failed, e.g. "ternary_quantize"
   std::int64_t index = -1;  // element, range or byte the message speaks of; -1 when there is none
+  ErrorDetails details = {};
 
+  // `error.as<MemoryShortage>()`, null where the error has other details or none.
+  template <class Details>
+  [[nodiscard]] const Details* as() const {
+    return std::get_if<Details>(&details);
+  }
   // "invalid_argument: k is -3 ... (ternary_quantize)"
   [[nodiscard]] TERN_API std::string str() const;
 };
 
-// Untrusted text as one printable line, as errors quote it: what is not printable ASCII as \xNN, cut after `max_shown`
-// characters.
+// Untrusted text as one printable line, as errors quote it: bytes that are not printable ASCII become \xNN, and the
+// text is cut after `max_shown` characters.
 TERN_API std::string escaped(std::string_view text, std::size_t max_shown = 200);
 
-// Ok, or an Error. A pointer wide, so that returning success costs nothing.
+// Success, or an Error. One pointer wide, so that returning success costs nothing.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -63,7 +87,7 @@ class [[nodiscard]] Status {
   std::unique_ptr<Error> error_;
 };
 
-// A T, or the Error that stands in its place.
+// A T, or the Error in its place.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -51,7 +51,7 @@ TERN_API Result<std::int64_t> element_count(const Shape&);
 // The strides, in elements, of a dense row-major tensor.
 TERN_API Shape dense_strides(const Shape&);
 
-// Somebody else's elements. Strides count elements, not bytes.
+// A view of elements that the caller owns. Strides count elements, not bytes.
 template <class Void>
 struct BasicTensorView {
   Void* data = nullptr;
@@ -73,13 +73,13 @@ struct BasicTensorView {
 using TensorView = BasicTensorView<void>;
 using ConstTensorView = BasicTensorView<const void>;
 
-// Elements of its own, dense, from a memory resource; freed with it. Move-only.
+// A tensor that owns its elements, dense, from a memory resource; move-only.
 class Tensor {
  public:
   Tensor() = default;
   static TERN_API Result<Tensor> allocate(std::shared_ptr<MemoryResource> memory, DType dtype, const Shape& shape,
                                           const char* tag = "tensor", CallSite where = CallSite::here());
-  // A copy in memory of a context, whichever device either is on; waits until it is there.
+  // A copy in the context's memory, whichever devices are involved; waits until it is complete.
   [[nodiscard]] TERN_API Result<Tensor> to(const Context& context) const;
 
   TERN_API ~Tensor();
@@ -97,7 +97,7 @@ class Tensor {
   [[nodiscard]] TERN_API ConstTensorView view() const;
 
   template <class T>
-  [[nodiscard]] std::span<T> as() const {  // the caller knows the dtype
+  [[nodiscard]] std::span<T> as() const {  // the caller must know the dtype
     return {static_cast<T*>(data_), bytes_ / sizeof(T)};
   }
 

@@ -19,5 +19,6 @@
 #include "tern/quantize.h"
 #include "tern/status.h"
 #include "tern/tensor.h"
+#include "tern/text.h"
 #include "tern/types.h"
 #include "tern/version.h"

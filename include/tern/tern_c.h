@@ -38,21 +38,32 @@
 extern "C" {
 #endif
 
-TERN_API const char* tern_version(void);  // of the library; TERN_VERSION is that of these headers
+TERN_API const char* tern_version(void);  // of the library; TERN_VERSION is the version of these headers
 
 // Errors.
 
 typedef struct tern_error {
   size_t struct_size;
-  tern_status status;   // TERN_OK when no call of this thread failed yet
+  tern_status status;   // TERN_OK as long as no call of this thread has failed
   const char* message;  // one sentence with the offending value
   const char* where;    // the operation that failed
   const char* text;     // all of it on one line: "invalid_argument: x is NULL (tern_quantize)"
-  int64_t index;        // element, range or byte the message speaks of; -1 when there is none
+  int64_t index;        // element, range or byte that the message is about; -1 when there is none
 } tern_error;
 
-// Of the last call of this thread that failed; never NULL, good until this thread's next failure.
+// The last failure on this thread; never NULL, valid until this thread's next failure.
 TERN_API const tern_error* tern_last_error(void);
+
+// What that error says in fields, too: 1, and whatever is not NULL is filled; 0, and nothing is touched, where it has
+// no such fields (the kernels of a GPU report an index alone).
+// Of TERN_INSUFFICIENT_MEMORY.
+TERN_API int32_t tern_last_error_memory(uint64_t* needed_bytes, uint64_t* free_bytes);
+// Of TERN_KERNEL_LAUNCH, and of whatever else CUDA answered. kernel is "" where a call of CUDA's runtime failed, which
+// tern_last_error()->where names, and lives as long as the error; code is a cudaError_t.
+TERN_API int32_t tern_last_error_cuda(const char** kernel, int32_t* code);
+// Of TERN_INVALID_QUANTIZED_VALUE and TERN_INVALID_SCALE: the value, and what it may be, both ends included. Bits that
+// no code has count as one above the largest code, as 2 for a trit.
+TERN_API int32_t tern_last_error_value(double* value, double* lowest, double* highest);
 
 // Devices.
 
@@ -85,7 +96,7 @@ typedef struct tern_device_info {
   int32_t sockets;
   int32_t cores;
   int32_t hardware_threads;
-  int32_t usable_threads;  // what this process may run on: affinity and cgroup quota counted
+  int32_t usable_threads;  // that this process may use, after affinity and cgroup quota
   size_t memory_total_bytes;
   size_t memory_available_bytes;
   const tern_cache_info* const* caches;
@@ -94,22 +105,25 @@ typedef struct tern_device_info {
   size_t numa_node_count;
   const char* unusable;      // why no kernel here can run on it; "" when one can
   const tern_gpu_info* gpu;  // NULL on a CPU
+  const char* cpu_vendor;    // "AuthenticAMD"; "" where the processor does not say
+  int32_t cpu_family;
+  int32_t cpu_model;
 } tern_device_info;
 
 typedef struct tern_inventory tern_inventory;
 
-TERN_API tern_status tern_inventory_create(tern_inventory** out);  // looks at the machine anew
+TERN_API tern_status tern_inventory_create(tern_inventory** out);  // examines the machine anew
 TERN_API void tern_inventory_destroy(tern_inventory* inventory);
 TERN_API tern_status tern_inventory_device_count(const tern_inventory* inventory, size_t* out);
 TERN_API tern_status tern_inventory_device(const tern_inventory* inventory, size_t index, const tern_device_info** out);
-// What could not be looked at, and why.
+// What could not be found out, and why.
 TERN_API tern_status tern_inventory_note_count(const tern_inventory* inventory, size_t* out);
 TERN_API tern_status tern_inventory_note(const tern_inventory* inventory, size_t index, const char** out);
 
 // Contexts. Callbacks must be thread-safe, must not throw, and must stay valid until the context and everything made
 // with it (tensors, plans) is gone.
 
-// A block of `bytes` at a multiple of `alignment`, a power of two, or NULL; `tag` says who asks.
+// Returns `bytes` at a multiple of `alignment`, a power of two, or NULL; `tag` says who allocates.
 typedef void* (*tern_allocate_fn)(void* user, size_t bytes, size_t alignment, const char* tag);
 typedef void (*tern_deallocate_fn)(void* user, void* data, size_t bytes);
 
@@ -117,7 +131,7 @@ typedef void (*tern_deallocate_fn)(void* user, void* data, size_t bytes);
 typedef void (*tern_task_fn)(void* task_user, int32_t slot);
 typedef void (*tern_parallel_for_fn)(void* user, int32_t slots, tern_task_fn task, void* task_user);
 
-// Told what plans do. Must not call back into the library; each function may be NULL.
+// Called with what plans do. Must not call back into the library; each function may be NULL.
 typedef struct tern_observer {
   size_t struct_size;
   void* user;
@@ -128,17 +142,18 @@ typedef struct tern_observer {
 
 typedef struct tern_context_config {
   size_t struct_size;
-  int32_t threads;            // 0: TERN_THREADS, else what the process may use
-  int32_t count_memory;       // 1: tern_context_memory_statistics() answers
-  tern_allocate_fn allocate;  // NULL: the device's own memory; else deallocate must be set too, and the device a CPU
+  int32_t threads;            // 0: TERN_THREADS if set, else all that this process may use
+  int32_t count_memory;       // 1: enables tern_context_memory_statistics()
+  tern_allocate_fn allocate;  // NULL: the device's own memory; otherwise set deallocate too, and use a CPU
   tern_deallocate_fn deallocate;
   void* memory_user;
   tern_parallel_for_fn parallel_for;  // NULL: the library's own pool
   void* parallel_for_user;
   const tern_observer* observer;  // NULL: nobody watches; copied
-  uint64_t pool_bytes;            // of a GPU: freed memory that is kept for the next allocation
+  uint64_t pool_bytes;            // of a GPU: freed memory that the pool keeps for later allocations
   int32_t streams;                // of a GPU: 1 to 64
   int32_t profiling;              // 1: count runs and their time, for tern_context_profile()
+  uint64_t preallocate_bytes;     // of a GPU: taken from the driver when the context opens; pool_bytes at most
 } tern_context_config;
 
 typedef struct tern_context tern_context;
@@ -165,8 +180,8 @@ typedef struct tern_memory_statistics {
 TERN_API tern_status tern_context_memory_statistics(const tern_context* context, tern_memory_statistics* out);
 TERN_API tern_status tern_context_reset_memory_peak(tern_context* context);
 
-// Texts go into the caller's buffer as snprintf writes them: cut to buffer_bytes, always ended by a zero, and *length
-// is that of the whole text without the zero. A NULL buffer of 0 bytes only measures.
+// Texts are written to the caller's buffer as snprintf does: cut to buffer_bytes, always terminated, and *length is the
+// length of the whole text without its terminator. A NULL buffer of 0 bytes only measures.
 
 // The live allocations, oldest first, one a line: "#0 1200 bytes 'tensor' at c_tensor.cpp:84".
 TERN_API tern_status tern_context_memory_report(const tern_context* context, char* buffer, size_t buffer_bytes,
@@ -174,7 +189,7 @@ TERN_API tern_status tern_context_memory_report(const tern_context* context, cha
 
 // Tensors.
 
-typedef struct tern_tensor tern_tensor;  // elements of its own, dense, in memory of a context
+typedef struct tern_tensor tern_tensor;  // owns its elements, dense, in memory of a context
 
 TERN_API tern_status tern_tensor_allocate(const tern_context* context, tern_dtype dtype, int32_t rank,
                                           const int64_t* shape, tern_tensor** out);
@@ -183,20 +198,23 @@ TERN_API void tern_tensor_destroy(tern_tensor* tensor);
 
 // Quantization.
 
-// How a GPU's kernel is cut and launched; what is left open it chooses itself.
+// How a kernel works, where it has the choice. What is left open is chosen for the machine. Results do not depend on
+// it.
 typedef struct tern_tuning {
   size_t struct_size;
-  int32_t threads;  // of a block, a multiple of 32; 0: the kernel's choice
+  int32_t threads;  // of a GPU's kernel: of a block, a multiple of 32; 0: the kernel's choice
   tern_grid_strategy grid;
   int32_t split;             // parts of k; 0: the kernel's choice
-  int32_t dependent_launch;  // begin while the kernel before is still running: 0 no, 1 yes, -1 the kernel's choice
+  int32_t dependent_launch;  // start while the previous kernel still runs: 0 no, 1 yes, -1 the kernel's choice
+  int32_t streams;  // of a CPU's kernel of linear, for one token: places that are read in turn, 1, 2 or 4; 0: chosen
+  int32_t ahead_bytes;  // ... and how far ahead of each it prefetches; -1: chosen
 } tern_tuning;
 
 typedef struct tern_preference {
   size_t struct_size;
-  const char* kernel;         // prefer this kernel; if it refuses, the next best is taken and noted
-  int32_t strict;             // 1: ... or the call fails
-  const tern_tuning* tuning;  // of a GPU's kernel; may be NULL, and on a CPU must leave everything open
+  const char* kernel;         // use this kernel if it accepts the problem, otherwise the best that does (with a note)
+  int32_t strict;             // 1: ... otherwise the call fails
+  const tern_tuning* tuning;  // may be NULL; fields for the other kind of device must be open
 } tern_preference;
 
 typedef struct tern_quantize_options {
@@ -205,14 +223,16 @@ typedef struct tern_quantize_options {
   tern_format format;
   tern_granularity granularity;
   tern_non_finite non_finite;
-  int32_t measure_quality;  // 1: yes; implied by a limit
-  const float* scale;       // int2 only: one, or one per range; NULL: computed
+  int32_t measure_quality;  // 1: yes; a limit implies it
+  const float* scale;       // only for int2: one, or one per range; NULL: computed
   size_t scale_count;
   double min_sqnr_db;  // limits that fail the call with TERN_QUALITY_BELOW_LIMIT; NAN: none
   double min_cosine;
   double max_zero_fraction;
   const tern_preference* preference;  // may be NULL
-  uint64_t device_bytes;              // of a GPU, for a tensor that lies on the host
+  uint64_t device_bytes;              // memory on a GPU for quantizing a tensor that is on the host
+  int32_t ensure_ready;               // 1: on a GPU, first see whether the memory for it is free
+  int32_t validate;                   // 1: look at every code and scale that was written, as tern_validate() does
 } tern_quantize_options;
 
 typedef struct tern_quality {
@@ -239,12 +259,12 @@ typedef struct tern_quantized_info {
   int64_t rows;
   int64_t k;
   int64_t block_size;           // elements that share a scale (the last block may be short)
-  const char* kernel;           // which kernel made it; "" when none here did
+  const char* kernel;           // the kernel that made it; "" if none here did
   const tern_quality* quality;  // NULL: not measured
 } tern_quantized_info;
 
-// Codes and scales from elsewhere; dense, copied into memory of the context (on a GPU, what lies on the host stays on
-// the host). tern_validate() says whether they fit.
+// Codes and scales from elsewhere; dense, copied into memory of the context (with a GPU, what is on the host stays on
+// the host). tern_validate() checks that they fit together.
 typedef struct tern_quantized_parts {
   size_t struct_size;
   tern_tensor_view codes;
@@ -266,7 +286,8 @@ TERN_API tern_status tern_quantized_from_parts(const tern_context* context, cons
 TERN_API void tern_quantized_destroy(tern_quantized* quantized);
 TERN_API tern_status tern_quantized_get_info(const tern_quantized* quantized, const tern_quantized_info** out);
 TERN_API tern_status tern_quantized_checksum(const tern_quantized* quantized, uint64_t* out);  // of codes, then scales
-// Every shape fits, every code is one of its scheme, every scale is finite and positive; else the first that is not.
+// Checks that all shapes fit, every code is valid for its scheme, and every scale is finite and positive; the error
+// names the first that is not.
 TERN_API tern_status tern_validate(const tern_quantized* quantized);
 TERN_API tern_status tern_measure_quality(const tern_context* context, const tern_tensor_view* x,
                                           const tern_quantized* quantized, tern_non_finite non_finite,
@@ -283,19 +304,20 @@ typedef struct tern_packed_weights_info {
   tern_granularity granularity;
   size_t bytes;       // codes and scales, padding included
   uint64_t checksum;  // of the canonical bytes, as tern_quantized_checksum()
-  const char* tile;   // the order's name
+  const char* tile;   // the name of the order
   tern_format format;
 } tern_packed_weights_info;
 
 // The bytes that n x k weights need on a CPU, codes and scales together.
 TERN_API tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, tern_format format,
                                                size_t* out);
-// The same on the device of a context, where kernels may read another order.
+// The same on a context's device, where kernels may read another order.
 TERN_API tern_status tern_packed_weights_bytes_on(const tern_context* context, int64_t n, int64_t k,
                                                   tern_granularity granularity, tern_format format, size_t* out);
 // Codes are trits in i2, u8 [n, ceil(k/4)], or in b3, u8 [n, ceil(k/5)], scales as ternary_quantize writes them; both
-// may be dropped afterwards. The memory is the caller's on the context's device (64-byte aligned, 256 on a GPU, alive
-// until the handle is destroyed), or with NULL and 0 the context's. For a GPU they may lie on the host or there.
+// may be freed afterwards. The memory is the caller's, on the context's device (64-byte aligned, 256 on a GPU, valid
+// until the handle is destroyed), or, for NULL and 0, the context's. For a GPU, codes and scales may be on the host or
+// on the GPU.
 TERN_API tern_status tern_packed_weights_create(const tern_context* context, const tern_tensor_view* codes,
                                                 const tern_tensor_view* scales, int64_t n, int64_t k,
                                                 tern_granularity granularity, tern_format format, void* memory,
@@ -324,7 +346,7 @@ typedef struct tern_plan_info {
   const char* accumulator;    // guarantee: the type of sums
   int32_t deterministic;      // guarantee: the same bits for every thread count
   int32_t bit_stable;         // guarantee: the same bits as the reference on every machine
-  const tern_tuning* tuning;  // of the longest run, where a GPU's kernel tells it; NULL: it does not
+  const tern_tuning* tuning;  // what the kernel gets, on a GPU for the longest run; NULL: it has no such choice
 } tern_plan_info;
 
 typedef struct tern_ternary_quantize_problem {
@@ -384,10 +406,10 @@ typedef struct tern_activation_quantize_args {
 // y[m, n] = epilogue(sum over k of x[m, k] * w[n, k]) for one or several matrices w that share x. The epilogue:
 // t / s[m]; t * w_scale; t + bias; activation; t + residual; each step rounded to f32, then to y's dtype.
 typedef struct tern_linear_matrix {
-  size_t struct_size;  // in an array the same for all: the library steps by it
+  size_t struct_size;  // the same for all elements of an array
   int64_t n;
   tern_granularity granularity;
-  tern_dtype y_dtype;  // f32, f16, bf16; i32 is the bare sum of w2a8
+  tern_dtype y_dtype;  // f32, f16, bf16; i32 is the plain sum of w2a8
   int32_t bias;        // 1: the output has one
   tern_activation activation;
   int32_t residual;  // 1: the output has one
@@ -408,7 +430,7 @@ typedef struct tern_linear_problem {
 #define TERN_LINEAR_MAX_MATRICES 8
 
 typedef struct tern_linear_output {
-  size_t struct_size;  // in an array the same for all: the library steps by it
+  size_t struct_size;  // the same for all elements of an array
   const tern_packed_weights* weights;
   tern_tensor_view y;         // written: [m, n]; rows may be strided
   tern_tensor_view bias;      // f32 [n]
@@ -418,7 +440,7 @@ typedef struct tern_linear_output {
 typedef struct tern_linear_args {
   size_t struct_size;
   tern_tensor_view x;                 // [m, k], m up to m_max; rows may be strided
-  tern_tensor_view x_scales;          // with i8: f32 [m], the s of token_i8; none when every y is i32
+  tern_tensor_view x_scales;          // for i8: f32 [m], the s of token_i8; none when every y is i32
   const tern_linear_output* outputs;  // one per matrix
   size_t output_count;
 } tern_linear_args;
@@ -474,15 +496,15 @@ TERN_API void tern_kernel_list_destroy(tern_kernel_list* list);
 TERN_API tern_status tern_kernel_list_count(const tern_kernel_list* list, size_t* out);
 TERN_API tern_status tern_kernel_list_get(const tern_kernel_list* list, size_t index, const tern_kernel_info** out);
 
-// Files. Output appears under its name only when it is whole.
+// Files. Output appears under its name only when it is whole; a name that is a link is followed.
 
-// Told now and then how many of how many bytes are written. Callers may pass NULL.
+// Called every few MiB with the bytes written so far and the total. May be NULL.
 typedef void (*tern_progress_fn)(void* user, size_t done_bytes, size_t total_bytes);
 
 typedef struct tern_npy tern_npy;  // a .npy file mapped into memory
 
 TERN_API tern_status tern_npy_open(const char* path, tern_npy** out);
-// A file of nothing but the elements, little-endian and dense, as many as the shape has.
+// A file of bare elements, little-endian and dense, exactly as many as the shape has.
 TERN_API tern_status tern_npy_open_raw(const char* path, tern_dtype dtype, const int64_t* shape, int rank,
                                        tern_npy** out);
 TERN_API tern_status tern_npy_get_view(const tern_npy* npy, tern_tensor_view* out);  // read-only
@@ -490,24 +512,35 @@ TERN_API void tern_npy_close(tern_npy* npy);
 TERN_API tern_status tern_save_npy(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
                                    void* progress_user);
 TERN_API tern_status tern_save_raw(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
-                                   void* progress_user);  // the elements alone
+                                   void* progress_user);  // the bare elements
 TERN_API tern_status tern_save_quantized(const char* path, const tern_quantized* quantized, tern_progress_fn progress,
                                          void* progress_user);
-// Into memory of the context, or of the host where that is a GPU's.
+// Takes the next bytes of an output, as a pipe or a socket can: 0 when it took all of them, otherwise an errno, which
+// ends the output with TERN_IO_ERROR.
+typedef int32_t (*tern_write_fn)(void* user, const void* bytes, size_t byte_count);
+
+// The bytes that the three above would give a file, in their order.
+TERN_API tern_status tern_write_npy(tern_write_fn writer, void* writer_user, const tern_tensor_view* tensor,
+                                    tern_progress_fn progress, void* progress_user);
+TERN_API tern_status tern_write_raw(tern_write_fn writer, void* writer_user, const tern_tensor_view* tensor,
+                                    tern_progress_fn progress, void* progress_user);
+TERN_API tern_status tern_write_quantized(tern_write_fn writer, void* writer_user, const tern_quantized* quantized,
+                                          tern_progress_fn progress, void* progress_user);
+// Loads into the context's memory; with a GPU context, into host memory.
 TERN_API tern_status tern_load_quantized(const tern_context* context, const char* path, tern_quantized** out);
 
 // The ..._INIT macros: the defaults of every struct that the caller makes.
 // clang-format off
 #define TERN_OBSERVER_INIT {sizeof(tern_observer), NULL, NULL, NULL, NULL}
 #define TERN_CONTEXT_CONFIG_INIT \
-  {sizeof(tern_context_config), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1 << 30, 4, 0}
+  {sizeof(tern_context_config), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1 << 30, 4, 0, 0}
 #define TERN_MEMORY_STATISTICS_INIT {sizeof(tern_memory_statistics), 0, 0, 0, 0, 0}
 #define TERN_TENSOR_VIEW_INIT {NULL, TERN_DTYPE_F32, 0, {0}, {0}, {TERN_DEVICE_CPU, 0}}
-#define TERN_TUNING_INIT {sizeof(tern_tuning), 0, TERN_GRID_AUTO, 0, -1}
+#define TERN_TUNING_INIT {sizeof(tern_tuning), 0, TERN_GRID_AUTO, 0, -1, 0, -1}
 #define TERN_PREFERENCE_INIT {sizeof(tern_preference), NULL, 0, NULL}
 #define TERN_QUANTIZE_OPTIONS_INIT \
   {sizeof(tern_quantize_options), TERN_SCHEME_ABSMEAN, TERN_FORMAT_DEFAULT, {TERN_GRANULARITY_TENSOR, 0}, \
-   TERN_NON_FINITE_REJECT, 0, NULL, 0, NAN, NAN, NAN, NULL, 256 << 20}
+   TERN_NON_FINITE_REJECT, 0, NULL, 0, NAN, NAN, NAN, NULL, 256 << 20, 1, 0}
 #define TERN_QUALITY_INIT {sizeof(tern_quality), NAN, NAN, 0}
 #define TERN_QUANTIZED_PARTS_INIT \
   {sizeof(tern_quantized_parts), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, {0}, 0, TERN_SCHEME_ABSMEAN, \

@@ -17,7 +17,7 @@ typedef enum tern_affine_granularity_kind TERN_ENUM_TYPE {
 
 typedef struct tern_affine_granularity {
   tern_affine_granularity_kind kind;
-  int32_t axis;        // of a channel or group: from 0, or from the last with -1
+  int32_t axis;        // of a channel or group: from 0, or backward from the last, -1
   int64_t group_size;  // of a group
 } tern_affine_granularity;
 
@@ -31,7 +31,7 @@ typedef enum tern_affine_math TERN_ENUM_TYPE {
 // "tensor", "channel:0", "token", "group:128", "group:128:0"
 TERN_API tern_status tern_affine_granularity_parse(const char* text, tern_affine_granularity* out);
 TERN_API tern_status tern_affine_math_parse(const char* text, tern_affine_math* out);
-// How many scales a tensor has.
+// The number of scales of a tensor.
 TERN_API tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_affine_granularity granularity,
                                              int64_t* out);
 
@@ -45,10 +45,11 @@ typedef struct tern_affine_quantize_problem {
   tern_format format;      // S8, U8, S4, U4, S2 or U2
   tern_dtype scale_dtype;  // f32, or that of x
   int32_t zero_points;     // 1: given; 0: they are 0
-  int32_t q_min, q_max;    // both 0: all that the format holds
+  int32_t q_min, q_max;    // what codes are clamped to; both 0 is all that the format holds, unless q_given is 1
   tern_affine_math math;
   tern_non_finite non_finite;
   int32_t even_groups;  // 1: refuse a last group that is short
+  int64_t q_given;      // 1: q_min and q_max are what they say, both 0 too. 64 bits wide, to lie behind the padding
 } tern_affine_quantize_problem;
 
 typedef struct tern_affine_quantize_args {
@@ -67,9 +68,9 @@ typedef struct tern_affine_dequantize_problem {
   tern_affine_granularity granularity;
   tern_dtype dtype;  // of y
   tern_format format;
-  tern_dtype scale_dtype;  // f32, or that of y
-  int32_t zero_points;     // 1: given; 0: they are 0
-  int32_t even_groups;     // 1: refuse a last group that is short
+  tern_dtype scale_dtype;  // f32, or the type of y
+  int32_t zero_points;     // 1: given as an argument; 0: all 0
+  int32_t even_groups;     // 1: refuse a last group that is shorter than the others
 } tern_affine_dequantize_problem;
 
 typedef struct tern_affine_dequantize_args {
@@ -86,7 +87,7 @@ TERN_DECLARE_PLAN(affine_dequantize);
 // clang-format off
 #define TERN_AFFINE_QUANTIZE_PROBLEM_INIT \
   {sizeof(tern_affine_quantize_problem), 0, {0}, {TERN_AFFINE_TENSOR, -1, 0}, TERN_DTYPE_F32, TERN_FORMAT_S8, \
-   TERN_DTYPE_F32, 0, 0, 0, TERN_AFFINE_MATH_DIVISION, TERN_NON_FINITE_REJECT, 0}
+   TERN_DTYPE_F32, 0, 0, 0, TERN_AFFINE_MATH_DIVISION, TERN_NON_FINITE_REJECT, 0, 0}
 #define TERN_AFFINE_QUANTIZE_ARGS_INIT \
   {sizeof(tern_affine_quantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, \
    TERN_TENSOR_VIEW_INIT}

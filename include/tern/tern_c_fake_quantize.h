@@ -18,12 +18,13 @@ typedef struct tern_fake_quantize_problem {
   tern_format format;      // whose codes: S8, U8, S4, U4, S2 or U2
   tern_dtype scale_dtype;  // f32, or that of x
   int32_t zero_points;     // 1: given; 0: they are 0
-  int32_t q_min, q_max;    // both 0: all that the format holds
+  int32_t q_min, q_max;    // as those of tern_affine_quantize_problem
   tern_affine_math math;
   tern_non_finite non_finite;
-  int32_t even_groups;  // 1: refuse a last group that is short
+  int32_t even_groups;  // 1: refuse a last group that is shorter than the others
   int32_t mask;         // 1: write it
   int32_t strict;       // 1: a mask without its ends
+  int64_t q_given;
 } tern_fake_quantize_problem;
 
 typedef struct tern_fake_quantize_args {
@@ -32,7 +33,7 @@ typedef struct tern_fake_quantize_args {
   tern_tensor_view scales;       // dense, finite and above 0
   tern_tensor_view zero_points;  // i32, dense, one for each scale
   tern_tensor_view y;            // written: any strides that do not overlap
-  tern_tensor_view mask;         // written where asked for: u8; rows may be strided
+  tern_tensor_view mask;         // written if requested: u8; rows may be strided
 } tern_fake_quantize_args;
 
 // grad_x = grad_y where the mask is 1, else 0 with its sign; with qparam_gradients also
@@ -55,6 +56,7 @@ typedef struct tern_fake_quantize_backward_problem {
   int32_t from_mask;         // 1: the mask is given, and neither x nor scales are read
   int32_t qparam_gradients;  // 1: of scales and zero points as well; not from a mask
   double grad_factor;        // what these are multiplied by
+  int64_t q_given;
 } tern_fake_quantize_backward_problem;
 
 typedef struct tern_fake_quantize_backward_args {
@@ -65,7 +67,7 @@ typedef struct tern_fake_quantize_backward_args {
   tern_tensor_view zero_points;
   tern_tensor_view mask;              // u8, 0 or 1
   tern_tensor_view grad_x;            // written: any strides that do not overlap
-  tern_tensor_view grad_scales;       // written where asked for: dense, as the next
+  tern_tensor_view grad_scales;       // written if requested: dense, as is the next
   tern_tensor_view grad_zero_points;  // also where zero points are not given
 } tern_fake_quantize_backward_args;
 
@@ -75,13 +77,13 @@ TERN_DECLARE_PLAN(fake_quantize_backward);
 // clang-format off
 #define TERN_FAKE_QUANTIZE_PROBLEM_INIT \
   {sizeof(tern_fake_quantize_problem), 0, {0}, {TERN_AFFINE_TENSOR, -1, 0}, TERN_DTYPE_F32, TERN_FORMAT_S8, \
-   TERN_DTYPE_F32, 0, 0, 0, TERN_AFFINE_MATH_DIVISION, TERN_NON_FINITE_REJECT, 0, 0, 0}
+   TERN_DTYPE_F32, 0, 0, 0, TERN_AFFINE_MATH_DIVISION, TERN_NON_FINITE_REJECT, 0, 0, 0, 0}
 #define TERN_FAKE_QUANTIZE_ARGS_INIT \
   {sizeof(tern_fake_quantize_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, \
    TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT}
 #define TERN_FAKE_QUANTIZE_BACKWARD_PROBLEM_INIT \
   {sizeof(tern_fake_quantize_backward_problem), 0, {0}, {TERN_AFFINE_TENSOR, -1, 0}, TERN_DTYPE_F32, TERN_FORMAT_S8, \
-   TERN_DTYPE_F32, 0, 0, 0, TERN_AFFINE_MATH_DIVISION, TERN_NON_FINITE_REJECT, 0, 0, 0, 0, 1.0}
+   TERN_DTYPE_F32, 0, 0, 0, TERN_AFFINE_MATH_DIVISION, TERN_NON_FINITE_REJECT, 0, 0, 0, 0, 1.0, 0}
 #define TERN_FAKE_QUANTIZE_BACKWARD_ARGS_INIT \
   {sizeof(tern_fake_quantize_backward_args), TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, \
    TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT, TERN_TENSOR_VIEW_INIT}

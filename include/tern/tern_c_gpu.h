@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-// What only a GPU has. What the driver does not tell is "", -1, or NAN where it is a double.
+// What only a GPU has. What the driver does not report is "", -1, or NAN for a double.
 struct tern_gpu_info {
   size_t struct_size;
   int32_t compute_major;
@@ -47,49 +47,51 @@ struct tern_gpu_info {
   int64_t ecc_uncorrected;
 };
 
-// Streams. What is put on one is done in that order, others go on beside it.
+// Streams. Work on one stream runs in order, different streams run side by side.
 
-// Those of the context live as long as it does. The index is below the count, which is 1 on a CPU.
+// The context's own streams, valid as long as it is. The index is below the count, which is 1 on a CPU.
 TERN_API tern_status tern_context_stream_count(const tern_context* context, size_t* out);
 TERN_API tern_status tern_context_stream_at(const tern_context* context, size_t index, const tern_stream** out);
 
-// The caller's own cudaStream_t, which may be NULL, CUDA's default one; it must live until the handle is released.
+// The caller's own cudaStream_t, which may be NULL, CUDA's default stream; it must stay valid until the handle is
+// released.
 TERN_API tern_status tern_context_wrap_stream(const tern_context* context, void* cuda_stream, tern_stream** out);
-// Waits for the stream and answers as tern_stream_status(). The handle is gone whatever the answer; NULL is TERN_OK.
+// Waits for the stream and returns what tern_stream_status() would. The handle is gone in either case; NULL is TERN_OK.
 TERN_API tern_status tern_stream_release(tern_stream* wrapped);
 
-TERN_API tern_status tern_stream_synchronize(const tern_stream* stream);  // waits, then answers as tern_stream_status()
-// What kernels found wrong with their data since it was last asked: the first finding of the first call, with its
-// element as the error's index. Waits for them. A finding is told once.
+TERN_API tern_status tern_stream_synchronize(const tern_stream* stream);  // waits, then returns tern_stream_status()
+// Waits, and returns the first error that kernels found in their data since the last call; the error's index is the
+// element. Each finding is reported once.
 TERN_API tern_status tern_stream_status(const tern_stream* stream);
 TERN_API tern_status tern_stream_cuda_stream(const tern_stream* stream, void** out);  // NULL on a CPU
 TERN_API tern_status tern_context_synchronize(const tern_context* context);           // every stream
 
-// Events: a point in the order of a stream, and its time. One thread at a time records an event.
+// Events: points in the order of a stream, with their times. One thread at a time records an event.
 
 typedef struct tern_event tern_event;
 
 TERN_API tern_status tern_event_create(const tern_context* context, tern_event** out);
 TERN_API void tern_event_destroy(tern_event* event);
 TERN_API tern_status tern_event_record(tern_event* event, const tern_stream* stream);
-TERN_API tern_status tern_event_synchronize(const tern_event* event);  // waits until it has happened
-// From `earlier` to `event`; waits for them.
+TERN_API tern_status tern_event_synchronize(const tern_event* event);  // waits until the stream has reached it
+// The time from `earlier` to `event`; waits for both.
 TERN_API tern_status tern_event_milliseconds(const tern_event* event, const tern_event* earlier, double* out);
-// What is put on the stream from now on waits for the event.
+// Later work on the stream waits for the event.
 TERN_API tern_status tern_stream_wait(const tern_stream* stream, const tern_event* event);
 
-// Copies, between the host and the context's device or within either: same dtype and shape, rows may be strided.
-// Ordered on the stream: both sides stay alive until it got there. Host memory that is not pinned makes it synchronous.
+// Copies between the host and the context's device, or within either: same dtype and shape, rows may be strided. The
+// copy is ordered on the stream, so both sides must stay valid until it is done. Host memory that is not pinned makes
+// the copy synchronous.
 TERN_API tern_status tern_copy(const tern_context* context, const tern_tensor_view* to, const tern_tensor_view* from,
                                const tern_stream* stream);
-// A copy in memory of a context, whichever device either is on; waits until it is there.
+// A copy in a context's memory, whichever devices are involved; waits until it is complete.
 TERN_API tern_status tern_tensor_to(const tern_tensor* tensor, const tern_context* context, tern_tensor** out);
 
 // Memory.
 
 typedef struct tern_memory_info {
   size_t struct_size;
-  size_t total_bytes;  // of the device, all programs counted
+  size_t total_bytes;  // of the device; free is what no program uses
   size_t free_bytes;
   size_t reserved_bytes;  // by this context's pool; 0 on a CPU, as are the following
   size_t in_use_bytes;
@@ -98,12 +100,12 @@ typedef struct tern_memory_info {
 } tern_memory_info;
 
 TERN_API tern_status tern_context_memory_info(const tern_context* context, tern_memory_info* out);
-// Before work: TERN_INSUFFICIENT_MEMORY unless `bytes` and a fifth more are free.
+// Checks before work that `bytes` and a fifth more are free; TERN_INSUFFICIENT_MEMORY if not.
 TERN_API tern_status tern_context_ensure_ready(const tern_context* context, size_t bytes);
 
-// With config->profiling, the runs of each kernel and their time since the text was last written whole:
-// [{"kernel":"ternary_quantize.i2.cuda","runs":5,"milliseconds":0.25}]. Waits for what is running. A call that only
-// measures the text, or cuts it, forgets nothing.
+// If config->profiling is set: the number of runs and the time of each kernel since the last call that returned the
+// whole text: [{"kernel":"ternary_quantize.i2.cuda","runs":5,"milliseconds":0.25}]. Waits for running work. A call that
+// only measures the text, or truncates it, resets nothing.
 TERN_API tern_status tern_context_profile(const tern_context* context, char* buffer, size_t buffer_bytes,
                                           size_t* length);
 

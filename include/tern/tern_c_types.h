@@ -8,7 +8,7 @@
 
 #ifdef __cplusplus
 extern "C" {
-#define TERN_ENUM_TYPE : int32_t  // so that a wrong number from C is a value that can be refused
+#define TERN_ENUM_TYPE : int32_t  // so that a wrong number from C stays a value that can be refused
 #else
 #define TERN_ENUM_TYPE
 #endif
@@ -19,18 +19,18 @@ typedef enum tern_status TERN_ENUM_TYPE {
   TERN_OK = 0,
   TERN_INVALID_ARGUMENT = 1,         // the caller's mistake: the message names the value and the remedy
   TERN_EMPTY_INPUT = 2,              // a high-level call was given nothing to do
-  TERN_UNSUPPORTED = 3,              // correct, but no kernel here can do it: explain lists why
+  TERN_UNSUPPORTED = 3,              // valid, but no kernel here can do it: explain lists why
   TERN_NON_FINITE = 4,               // NaN or infinity; the error's index is the first one
   TERN_INVALID_QUANTIZED_VALUE = 5,  // a code outside its format or scheme; the error's index is its element
   TERN_INVALID_SCALE = 6,            // a scale that is not finite and positive; the error's index is its range
   TERN_QUALITY_BELOW_LIMIT = 7,      // the result misses the limits the caller set
   TERN_MEMORY_ALLOCATION = 8,        // an allocation failed
-  TERN_INSUFFICIENT_MEMORY = 9,      // known before the attempt
+  TERN_INSUFFICIENT_MEMORY = 9,      // found before the attempt
   TERN_GPU_NOT_AVAILABLE = 10,
   TERN_KERNEL_LAUNCH = 11,
   TERN_IO_ERROR = 12,      // the operating system refused
-  TERN_CORRUPT_FILE = 13,  // the bytes of a file are not what they must be
-  TERN_INTERNAL = 14       // a bug of the library
+  TERN_CORRUPT_FILE = 13,  // a file's bytes violate its format
+  TERN_INTERNAL = 14       // a bug in the library
 } tern_status;
 
 typedef enum tern_dtype TERN_ENUM_TYPE {
@@ -51,12 +51,12 @@ typedef enum tern_scheme TERN_ENUM_TYPE {
 } tern_scheme;
 
 typedef enum tern_format TERN_ENUM_TYPE {
-  TERN_FORMAT_DEFAULT = -1,  // only in tern_quantize_options: the scheme's own
+  TERN_FORMAT_DEFAULT = -1,  // only in tern_quantize_options: that of the scheme
   TERN_FORMAT_I2 = 0,
   TERN_FORMAT_S2 = 1,
   TERN_FORMAT_I8 = 2,
   TERN_FORMAT_B3 = 3,
-  TERN_FORMAT_S8 = 4,  // of affine quantization, as the following, and S2
+  TERN_FORMAT_S8 = 4,  // for affine quantization, like the following ones and S2
   TERN_FORMAT_U8 = 5,
   TERN_FORMAT_S4 = 6,
   TERN_FORMAT_U4 = 7,
@@ -76,22 +76,22 @@ typedef enum tern_granularity_kind TERN_ENUM_TYPE {
 
 typedef struct tern_granularity {
   tern_granularity_kind kind;
-  int64_t group_size;  // elements along the last axis, only for TERN_GRANULARITY_GROUP
+  int64_t group_size;  // elements along the last axis; only for TERN_GRANULARITY_GROUP
 } tern_granularity;
 
-// What linear does to a sum on its way to y.
+// The function that linear applies to a sum.
 typedef enum tern_activation TERN_ENUM_TYPE {
   TERN_ACTIVATION_NONE = 0,
   TERN_ACTIVATION_SQUARED_RELU = 1
 } tern_activation;
 
-// How activations meet the weights.
+// How activations and weights are multiplied.
 typedef enum tern_linear_math TERN_ENUM_TYPE {
-  TERN_LINEAR_MATH_W2A8 = 0,     // int8 activations, exact int32 sums; float activations become int8 on the way
-  TERN_LINEAR_MATH_W2_FLOAT = 1  // activations stay float, f32 math
+  TERN_LINEAR_MATH_W2A8 = 0,     // int8 activations, exact int32 sums; float activations are quantized first
+  TERN_LINEAR_MATH_W2_FLOAT = 1  // activations stay floats and sums are f32
 } tern_linear_math;
 
-// Other projects' orders of packed ternary weights.
+// Layouts of packed ternary weights, Tern's and other projects'.
 typedef enum tern_layout TERN_ENUM_TYPE {
   TERN_LAYOUT_DEFAULT = -1,      // only in options of reading and writing models
   TERN_LAYOUT_MS_GPU = 0,        // Microsoft's BitNet GPU kernels: tiles of 16 rows by 32 columns
@@ -107,7 +107,7 @@ typedef enum tern_layout TERN_ENUM_TYPE {
   TERN_LAYOUT_TQ2_0 = 10         // ggml's, four trits a byte in blocks of 256
 } tern_layout;
 
-// In which float type a layer's tokens and results are.
+// The float type of a layer's tokens and results.
 typedef enum tern_precision TERN_ENUM_TYPE {
   TERN_PRECISION_AUTO = 0,  // the narrowest that the device multiplies natively
   TERN_PRECISION_F32 = 1,
@@ -118,8 +118,8 @@ typedef enum tern_precision TERN_ENUM_TYPE {
 // How many blocks a GPU's kernel is launched with.
 typedef enum tern_grid_strategy TERN_ENUM_TYPE {
   TERN_GRID_AUTO = 0,
-  TERN_GRID_FIXED = 1,     // a block for every piece of work
-  TERN_GRID_OCCUPANCY = 2  // as many blocks as run at once, each with several pieces
+  TERN_GRID_FIXED = 1,     // one block for each piece of work
+  TERN_GRID_OCCUPANCY = 2  // as many blocks as can run at once, each doing several pieces
 } tern_grid_strategy;
 
 typedef enum tern_device_kind TERN_ENUM_TYPE { TERN_DEVICE_CPU = 0, TERN_DEVICE_CUDA = 1 } tern_device_kind;
@@ -149,7 +149,7 @@ typedef enum tern_capability TERN_ENUM_TYPE {
   TERN_CAPABILITY_X86_AVX512VBMI = 15
 } tern_capability;
 
-// The word for a value; "unknown" for a number that is none.
+// The name of a value; "unknown" for a number that has none.
 TERN_API const char* tern_status_name(tern_status status);
 TERN_API const char* tern_dtype_name(tern_dtype dtype);
 TERN_API const char* tern_scheme_name(tern_scheme scheme);
@@ -162,7 +162,7 @@ TERN_API const char* tern_precision_name(tern_precision precision);
 TERN_API const char* tern_grid_strategy_name(tern_grid_strategy grid);
 TERN_API const char* tern_capability_name(tern_capability capability);
 
-// The value of a word; an unknown word is an error that lists the known ones.
+// The value of a name; an unknown name is an error that lists the known ones.
 TERN_API tern_status tern_dtype_parse(const char* text, tern_dtype* out);
 TERN_API tern_status tern_scheme_parse(const char* text, tern_scheme* out);
 TERN_API tern_status tern_format_parse(const char* text, tern_format* out);
@@ -178,8 +178,8 @@ TERN_API tern_status tern_capability_parse(const char* text, tern_capability* ou
 
 TERN_API size_t tern_dtype_bytes(tern_dtype dtype);  // of one element; 0 for a number that is no dtype
 
-// Somebody's elements; inputs are never written through it. A plain struct that will not grow: {0} is a view of
-// nothing.
+// A view of elements that the caller owns; inputs are never written. A plain struct that will not grow: {0} is an empty
+// view.
 typedef struct tern_tensor_view {
   void* data;
   tern_dtype dtype;

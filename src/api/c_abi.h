@@ -22,7 +22,7 @@
 
 namespace tern::c {
 
-// Keeps the error for tern_last_error() and answers its code.
+// Stores the error for tern_last_error() and returns its code.
 tern_status report(Error error) noexcept;
 tern_status report_literal(tern_status status, const char* message, const char* where) noexcept;  // allocates nothing
 
@@ -39,7 +39,8 @@ tern_status guarded(const char* where, Body&& body) noexcept {
   }
 }
 
-// Notices a caller's parallel-for that did not run each slot exactly once: what a kernel wrote under it is not whole.
+// Notices when a caller's parallel-for did not run each slot exactly once, because then the kernel's output is
+// incomplete.
 class ParallelForWatch {
  public:
   ParallelForWatch();
@@ -55,7 +56,8 @@ struct Parameter {
 Status not_null(const char* where, std::initializer_list<Parameter> parameters);
 Status check_index(const char* where, std::size_t index, std::size_t count);
 
-// How every call begins that hands something out: `out` is there and holds NULL from now on, and the others are there.
+// The beginning of every call that returns a handle: checks that `out` is not NULL and sets it to NULL, then checks the
+// others.
 template <class T>
 Status cleared(const char* where, T** out, std::initializer_list<Parameter> parameters) {
   TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
@@ -120,8 +122,8 @@ const char* word(CEnum value, Enum last) {
   return name(static_cast<Enum>(number)).data();
 }
 
-// An enum's number from C as the C++ enumerator, which must be one of 0..last. Messages name it field, then member:
-// two parts, so that a call that succeeds puts no names together.
+// Converts an enum's number from C to the C++ enumerator, which must be one of 0..last. Messages name it as field plus
+// member, passed separately so that a successful call builds no strings.
 template <class Enum, class CEnum>
 Result<Enum> to_enum(const char* where, const char* field, CEnum value, Enum last, const char* member = "") {
   const auto number = static_cast<std::int32_t>(value);
@@ -262,7 +264,7 @@ Result<TensorView> to_view(const char* where, const char* field, const tern_tens
 Result<Preference> to_preference(const char* where, const tern_preference* preference);
 tern_granularity from_granularity(const Granularity& granularity);
 tern_device_id from_device(DeviceId id);
-tern_tensor_view from_view(const ConstTensorView& view);  // the caller is told what must not be written
+tern_tensor_view from_view(const ConstTensorView& view);  // const is lost: the caller must know what not to write
 tern_quality from_quality(const Quality& quality);
 tern_tuning from_tuning(const Tuning& tuning);
 
@@ -290,7 +292,7 @@ std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context);
 Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
 Status make_packed_weights(PackedWeights weights, tern_packed_weights** out);
 
-// The caller's streams. A stream that is wrapped twice is one to the context, which lets go of it with its last handle.
+// The caller's streams. A stream that is wrapped twice is one stream of the context, released with its last handle.
 struct WrappedStreams {
   explicit WrappedStreams(Context of) : context(std::move(of)) {}
 

@@ -121,6 +121,42 @@ TEST(CError, HasAllPartsAndOutlivesSuccess) {
   EXPECT_EQ(error->index, -1);
 }
 
+TEST(CError, SaysTheSameInFieldsWhereItHasThem) {
+  const ContextHandle context = open_context();
+  std::uint64_t needed = 1, free = 2;
+  double value = 1, lowest = 2, highest = 3;
+  const char* kernel = "untouched";
+  std::int32_t code = 4;
+  EXPECT_FAILS(tern_context_ensure_ready(context.get(), std::size_t{5} << 58), TERN_INSUFFICIENT_MEMORY, "free");
+  EXPECT_EQ(tern_last_error_memory(nullptr, nullptr), 1);
+  EXPECT_EQ(tern_last_error_memory(&needed, &free), 1);
+  EXPECT_EQ(needed, std::uint64_t{6} << 58);
+  EXPECT_GT(free, 2U);
+  EXPECT_EQ(tern_last_error_value(&value, &lowest, &highest), 0);
+  EXPECT_EQ(tern_last_error_cuda(&kernel, &code), 0);
+  EXPECT_EQ(value, 1);
+  EXPECT_STREQ(kernel, "untouched");
+
+  const auto weights = make_weights(8);
+  const QuantizedHandle quantized = quantize(context.get(), view_of(weights.data(), TERN_DTYPE_F32, {2, 4}));
+  auto* codes = static_cast<std::uint8_t*>(info_of(quantized).codes.data);
+  codes[1] |= 0b1100;  // row 1, element 1
+  EXPECT_FAILS(tern_validate(quantized.get()), TERN_INVALID_QUANTIZED_VALUE, "codes[1, 1] is 2");
+  EXPECT_EQ(tern_last_error_memory(&needed, &free), 0);  // not that of the error before
+  EXPECT_EQ(tern_last_error_value(&value, nullptr, nullptr), 1);
+  EXPECT_EQ(tern_last_error_value(&value, &lowest, &highest), 1);
+  EXPECT_EQ(value, 2);
+  EXPECT_EQ(lowest, -1);
+  EXPECT_EQ(highest, 1);
+
+  c::report(with(CudaFailure{.kernel = "k", .code = 700}, error(Code::kernel_launch, "k", "no")));
+  EXPECT_EQ(tern_last_error_cuda(&kernel, &code), 1);
+  EXPECT_STREQ(kernel, "k");
+  EXPECT_EQ(code, 700);
+  c::report_literal(TERN_MEMORY_ALLOCATION, "no", "there");
+  EXPECT_EQ(tern_last_error_cuda(&kernel, &code), 0);
+}
+
 TEST(CGuard, TurnsExceptionsIntoCodes) {
   EXPECT_FAILS(c::guarded("there", [](const char*) -> Status { throw std::bad_alloc(); }), TERN_MEMORY_ALLOCATION,
                "memory");
@@ -169,6 +205,7 @@ TEST(CStructs, ACallerOfTheFirstVersionGetsTheDefaultsOfGpus) {
   EXPECT_EQ(config.pool_bytes, cpp.pool_bytes);
   EXPECT_EQ(config.streams, cpp.streams);
   EXPECT_EQ(config.profiling, 0);
+  EXPECT_EQ(config.preallocate_bytes, cpp.preallocate_bytes);
   config = {.struct_size = offsetof(tern_context_config, pool_bytes),
             .threads = 3,
             .pool_bytes = 7,
@@ -182,6 +219,8 @@ TEST(CStructs, ACallerOfTheFirstVersionGetsTheDefaultsOfGpus) {
   EXPECT_EQ(read->profiling, 0);
   tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
   EXPECT_EQ(options.device_bytes, QuantizeOptions().device_bytes);
+  EXPECT_EQ(options.ensure_ready != 0, QuantizeOptions().ensure_ready);
+  EXPECT_EQ(options.validate != 0, QuantizeOptions().validate);
   options.struct_size = offsetof(tern_quantize_options, device_bytes);
   options.device_bytes = 7;
   EXPECT_EQ(c::read_struct("there", "options", &options)->device_bytes, QuantizeOptions().device_bytes);

@@ -14,8 +14,8 @@ Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_
   TERN_ASSIGN(made, to_affine<AffineQuantize::Problem>(where, given));
   TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
   TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  made.q_min = given.q_min;
-  made.q_max = given.q_max;
+  made.q_min = given_bound(given, given.q_min);
+  made.q_max = given_bound(given, given.q_max);
   made.math = math;
   made.non_finite = non_finite;
   return made;

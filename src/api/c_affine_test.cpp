@@ -1,4 +1,5 @@
 // Tests of the C ABI's affine ops: the bits of C++, and refusals by name.
+#include "api/c_abi.h"
 #include "api/c_test.h"
 #include "tern/affine.h"
 
@@ -90,6 +91,36 @@ TEST_F(CAffine, QuantizesWithTheBitsOfCpp) {
                "problem->granularity.kind is -1");
   EXPECT_FAILS(tern_affine_quantize_select(context_.get(), nullptr, nullptr, &made), TERN_INVALID_ARGUMENT,
                "problem is NULL");
+}
+
+// Structs of zeros mean all codes, also in programs that were built before there was q_given.
+TEST_F(CAffine, ZeroAndZeroAreBoundsOnlyWhereTheyAreGiven) {
+  tern_affine_quantize_problem problem = TERN_AFFINE_QUANTIZE_PROBLEM_INIT;
+  problem.rank = 1;
+  problem.shape[0] = 4;
+  static_assert(sizeof(problem) > c::Grows<tern_affine_quantize_problem>::first_bytes + 4, "q_given is no padding");
+  const float x[] = {-300, -2, 3, 300}, scale = 1;
+  const auto quantized = [&] {
+    std::vector<std::int8_t> codes(4, 99);
+    tern_affine_quantize_args args = TERN_AFFINE_QUANTIZE_ARGS_INIT;
+    args.x = view_of(x, TERN_DTYPE_F32, {4});
+    args.scales = view_of(&scale, TERN_DTYPE_F32, {1});
+    args.codes = view_of(codes.data(), TERN_DTYPE_I8, {4});
+    tern_affine_quantize_plan* plan = nullptr;
+    EXPECT_EQ(tern_affine_quantize_select(context_.get(), &problem, nullptr, &plan), TERN_OK)
+        << tern_last_error()->text;
+    EXPECT_EQ(tern_affine_quantize_plan_run(plan, stream_, nullptr, 0, &args), TERN_OK) << tern_last_error()->text;
+    tern_affine_quantize_plan_destroy(plan);
+    return codes;
+  };
+  EXPECT_EQ(quantized(), (std::vector<std::int8_t>{-128, -2, 3, 127}));
+  problem.q_given = 1;
+  EXPECT_EQ(quantized(), (std::vector<std::int8_t>{0, 0, 0, 0}));
+  problem.struct_size =
+      c::Grows<tern_affine_quantize_problem>::first_bytes + 4;  // the size it had: q_given is not read
+  EXPECT_EQ(quantized(), (std::vector<std::int8_t>{-128, -2, 3, 127}));
+  problem.q_max = 2;
+  EXPECT_EQ(quantized(), (std::vector<std::int8_t>{0, 0, 2, 2}));
 }
 
 TEST_F(CAffine, DequantizesWithTheBitsOfCpp) {

@@ -4,6 +4,7 @@
 
 #include "api/c_abi.h"
 #include "base/options.h"
+#include "plan/context_state.h"
 
 namespace tern::c {
 namespace {
@@ -139,6 +140,7 @@ Result<ContextMemory> memory_of(const char* where, const tern_context_config& gi
   if (given.count_memory == 0) return memory;
   if (gpu) {
     TERN_ASSIGN(pool, gpu_memory(device.index, given.pool_bytes));
+    TERN_RETURN_IF_ERROR(preallocate(*pool, given.preallocate_bytes));
     memory.resource = memory.counted_gpu = std::move(pool);
   }
   memory.statistics = with_statistics(memory.resource ? memory.resource : host_memory());
@@ -161,8 +163,11 @@ Status open_context(const char* where, const tern_context_config* config, const 
                     .parallel_for = adapt(given.parallel_for, given.parallel_for_user),
                     .pool_bytes = given.pool_bytes,
                     .streams = given.streams,
-                    .profiling = given.profiling != 0};
+                    .profiling = given.profiling != 0,
+                    .preallocate_bytes = given.preallocate_bytes};
+  TERN_RETURN_IF_ERROR(check_preallocation(cpp, id));
   TERN_ASSIGN(memory, memory_of(where, given, id));
+  if (memory.counted_gpu) cpp.preallocate_bytes = 0;  // done
   cpp.memory = memory.resource;
   if (given.observer != nullptr) {
     TERN_ASSIGN(observer, read_struct(where, "config->observer", given.observer));

@@ -109,7 +109,10 @@ DeviceFace::DeviceFace(Device from) : device(std::move(from)) {
           .numa_nodes = node_pointers.data(),
           .numa_node_count = node_pointers.size(),
           .unusable = device.unusable.c_str(),
-          .gpu = device.gpu ? &gpu : nullptr};
+          .gpu = device.gpu ? &gpu : nullptr,
+          .cpu_vendor = device.cpu.vendor.c_str(),
+          .cpu_family = device.cpu.family,
+          .cpu_model = device.cpu.model};
 }
 
 }  // namespace tern::c

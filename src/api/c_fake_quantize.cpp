@@ -1,5 +1,5 @@
 // The C ABI: problems and arguments of fake_quantize and its backward in C++.
-#include "api/c_abi.h"
+#include "api/c_affine.h"
 
 namespace tern::c {
 namespace {
@@ -21,8 +21,8 @@ Result<Problem> to_fake_problem(const char* where, const CProblem& given) {
                  .format = format,
                  .scale_dtype = scale_dtype,
                  .zero_points = given.zero_points != 0,
-                 .q_min = given.q_min,
-                 .q_max = given.q_max,
+                 .q_min = given_bound(given, given.q_min),
+                 .q_max = given_bound(given, given.q_max),
                  .math = math,
                  .non_finite = non_finite,
                  .even_groups = given.even_groups != 0,

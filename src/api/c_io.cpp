@@ -1,4 +1,6 @@
 // The C ABI: files.
+#include <system_error>
+
 #include "api/c_abi.h"
 
 namespace tern::c {
@@ -7,6 +9,14 @@ namespace {
 Progress adapt(tern_progress_fn progress, void* user) {
   if (progress == nullptr) return {};
   return [progress, user](std::size_t done_bytes, std::size_t total_bytes) { progress(user, done_bytes, total_bytes); };
+}
+
+ByteWriter adapt(tern_write_fn writer, void* user, const char* where) {
+  return [writer, user, where](std::span<const std::uint8_t> bytes) -> Status {
+    const std::int32_t number = writer(user, bytes.data(), bytes.size());
+    if (number == 0) return {};
+    return error(Code::io_error, where, "the writer took no more: {}", std::generic_category().message(number));
+  };
 }
 
 }  // namespace
@@ -72,6 +82,33 @@ tern_status tern_save_quantized(const char* path, const tern_quantized* quantize
   return guarded("tern_save_quantized", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"path", path}, {"quantized", quantized}}));
     return save_quantized(path, quantized->tensor, adapt(progress, progress_user));
+  });
+}
+
+tern_status tern_write_npy(tern_write_fn writer, void* writer_user, const tern_tensor_view* tensor,
+                           tern_progress_fn progress, void* progress_user) {
+  return guarded("tern_write_npy", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"writer", reinterpret_cast<const void*>(writer)}, {"tensor", tensor}}));
+    TERN_ASSIGN(view, to_view(where, "tensor", *tensor));
+    return write_npy(adapt(writer, writer_user, where), view, adapt(progress, progress_user));
+  });
+}
+
+tern_status tern_write_raw(tern_write_fn writer, void* writer_user, const tern_tensor_view* tensor,
+                           tern_progress_fn progress, void* progress_user) {
+  return guarded("tern_write_raw", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"writer", reinterpret_cast<const void*>(writer)}, {"tensor", tensor}}));
+    TERN_ASSIGN(view, to_view(where, "tensor", *tensor));
+    return write_raw(adapt(writer, writer_user, where), view, adapt(progress, progress_user));
+  });
+}
+
+tern_status tern_write_quantized(tern_write_fn writer, void* writer_user, const tern_quantized* quantized,
+                                 tern_progress_fn progress, void* progress_user) {
+  return guarded("tern_write_quantized", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(
+        not_null(where, {{"writer", reinterpret_cast<const void*>(writer)}, {"quantized", quantized}}));
+    return write_quantized(adapt(writer, writer_user, where), quantized->tensor, adapt(progress, progress_user));
   });
 }
 

@@ -1,6 +1,8 @@
 // Tests of the C ABI's files.
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "api/c_test.h"
 
@@ -103,6 +105,41 @@ TEST_F(CFiles, KeepRawTensors) {
   EXPECT_FAILS(tern_npy_open_raw(path("x.bin").c_str(), static_cast<tern_dtype>(99), shape, 2, &raw),
                TERN_INVALID_ARGUMENT, "dtype");
   EXPECT_EQ(raw, nullptr);
+}
+
+// Takes bytes until `room` is full, as a pipe does whose reader went away.
+struct Pipe {
+  std::string bytes;
+  std::size_t room = SIZE_MAX;
+  static int32_t take(void* user, const void* bytes, std::size_t byte_count) {
+    auto& pipe = *static_cast<Pipe*>(user);
+    if (byte_count > pipe.room - pipe.bytes.size()) return EPIPE;
+    pipe.bytes.append(static_cast<const char*>(bytes), byte_count);
+    return 0;
+  }
+};
+
+TEST_F(CFiles, StreamsHaveTheBytesOfFiles) {
+  const QuantizedHandle quantized = quantize(context_.get(), x_, nullptr);
+  ASSERT_EQ(tern_save_npy(path("x.npy").c_str(), &x_, nullptr, nullptr), TERN_OK);
+  ASSERT_EQ(tern_save_raw(path("x.bin").c_str(), &x_, nullptr, nullptr), TERN_OK);
+  ASSERT_EQ(tern_save_quantized(path("x.npz").c_str(), quantized.get(), nullptr, nullptr), TERN_OK);
+  const auto text = [this](const char* file) {
+    std::ostringstream out;
+    out << std::ifstream(path(file), std::ios::binary).rdbuf();
+    return out.str();
+  };
+  Pipe npy, raw, npz, narrow{.room = 100};
+  Steps steps;
+  EXPECT_EQ(tern_write_npy(&Pipe::take, &npy, &x_, &Steps::count, &steps), TERN_OK) << tern_last_error()->text;
+  EXPECT_EQ(steps.done, npy.bytes.size());
+  EXPECT_EQ(tern_write_raw(&Pipe::take, &raw, &x_, nullptr, nullptr), TERN_OK) << tern_last_error()->text;
+  EXPECT_EQ(tern_write_quantized(&Pipe::take, &npz, quantized.get(), nullptr, nullptr), TERN_OK);
+  EXPECT_EQ(npy.bytes, text("x.npy"));
+  EXPECT_EQ(raw.bytes, text("x.bin"));
+  EXPECT_EQ(npz.bytes, text("x.npz"));
+  EXPECT_FAILS(tern_write_quantized(&Pipe::take, &narrow, quantized.get(), nullptr, nullptr), TERN_IO_ERROR,
+               "the writer took no more: Broken pipe");
 }
 
 TEST_F(CFiles, RefuseWhatCannotBeReadOrWritten) {

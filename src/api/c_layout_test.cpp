@@ -192,7 +192,7 @@ TEST(CLayouts, WeighEvidence) {
   EXPECT_NE(std::strstr(text, "k a multiple of 128"), nullptr) << text;
   tern_layout layout = TERN_LAYOUT_TL1;
   EXPECT_FAILS(tern_detect_i2_s(bytes.data(), bytes.size(), 8, 192, &layout), TERN_INVALID_ARGUMENT,
-               "--variant arm_64|1x4");
+               "ReadOptions::i2_s arm_64|1x4");
   bytes.resize(3 * 192 / 4 + 32);
   std::memcpy(bytes.data() + 3 * 192 / 4, &scale, sizeof scale);
   EXPECT_EQ(tern_detect_i2_s(bytes.data(), bytes.size(), 3, 192, &layout), TERN_OK);

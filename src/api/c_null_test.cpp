@@ -230,6 +230,13 @@ TEST(CNull, HandlesAndOutPointersAreRefusedByName) {
   EXPECT_NULL(tern_save_npy("x.npy", nullptr, nullptr, nullptr), "tensor");
   EXPECT_NULL(tern_save_quantized(nullptr, q, nullptr, nullptr), "path");
   EXPECT_NULL(tern_save_quantized("x.npz", nullptr, nullptr, nullptr), "quantized");
+  const tern_write_fn writer = [](void*, const void*, size_t) -> int32_t { return 0; };
+  EXPECT_NULL(tern_write_npy(nullptr, nullptr, &x, nullptr, nullptr), "writer");
+  EXPECT_NULL(tern_write_npy(writer, nullptr, nullptr, nullptr, nullptr), "tensor");
+  EXPECT_NULL(tern_write_raw(nullptr, nullptr, &x, nullptr, nullptr), "writer");
+  EXPECT_NULL(tern_write_raw(writer, nullptr, nullptr, nullptr, nullptr), "tensor");
+  EXPECT_NULL(tern_write_quantized(nullptr, nullptr, q, nullptr, nullptr), "writer");
+  EXPECT_NULL(tern_write_quantized(writer, nullptr, nullptr, nullptr, nullptr), "quantized");
   EXPECT_NULL(tern_load_quantized(nullptr, "x.npz", &made), "context");
   EXPECT_NULL(tern_load_quantized(c, nullptr, &made), "path");
   EXPECT_NULL(tern_load_quantized(c, "x.npz", nullptr), "out");

@@ -145,7 +145,7 @@ TEST_F(CPlan, TakesAPreference) {
   EXPECT_STREQ(info->kernel, "ternary_quantize.i2.scalar");
 }
 
-TEST_F(CPlan, ATuningIsForGpusAndOlderPreferencesHaveNone) {
+TEST_F(CPlan, ATuningIsForItsDeviceAndOlderPreferencesHaveNone) {
   tern_tuning tuning = TERN_TUNING_INIT;
   tern_preference preference = TERN_PREFERENCE_INIT;
   preference.tuning = &tuning;
@@ -160,17 +160,21 @@ TEST_F(CPlan, ATuningIsForGpusAndOlderPreferencesHaveNone) {
     EXPECT_EQ(none, nullptr);
   };
   tuning.split = 4;
-  refused("a tuning is for kernels of a GPU");
+  refused("a tuning of split=4 is for kernels of a GPU");
   preference.struct_size = offsetof(tern_preference, tuning);
   EXPECT_NE(select(&preference), nullptr);
   preference.struct_size = sizeof(preference);
   tuning.split = 0;
   tuning.dependent_launch = 0;
-  refused("a tuning is for kernels of a GPU");
+  refused("a tuning of dependent=off is for kernels of a GPU");
   tuning.dependent_launch = 2;
   refused("dependent_launch is 2");
   tuning.grid = static_cast<tern_grid_strategy>(3);
   refused("preference->tuning->grid is 3");
+  tuning.ahead_bytes = -2;
+  tuning.grid = TERN_GRID_AUTO;
+  tuning.dependent_launch = -1;
+  refused("preference->tuning->ahead_bytes is -2");
   tuning.struct_size = 8;
   refused("preference->tuning->struct_size is 8");
 }

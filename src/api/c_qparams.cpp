@@ -11,8 +11,8 @@ Result<Problem> to_either(const char* where, const Given& given) {
   TERN_ASSIGN(method, to_enum(where, "problem->method", given.method, kLastQparamsMethod));
   TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
   problem.method = method;
-  problem.q_min = given.q_min;
-  problem.q_max = given.q_max;
+  problem.q_min = given_bound(given, given.q_min);
+  problem.q_max = given_bound(given, given.q_max);
   problem.eps = given.eps;
   problem.non_finite = non_finite;
   return problem;

@@ -32,6 +32,8 @@ Result<QuantizeOptions> to_options(const char* where, const tern_quantize_option
   cpp.measure_quality = given.measure_quality != 0;
   cpp.preference = std::move(preference);
   cpp.device_bytes = given.device_bytes;
+  cpp.ensure_ready = given.ensure_ready != 0;
+  cpp.validate = given.validate != 0;
   return cpp;
 }
 

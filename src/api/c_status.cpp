@@ -156,6 +156,7 @@ tern_status report(Error error) noexcept {
 }
 
 tern_status report_literal(tern_status status, const char* message, const char* where) noexcept {
+  last_error().error.details = {};
   last_error().face = {sizeof(tern_error), status, message, where, message, -1};
   return status;
 }
@@ -186,6 +187,29 @@ using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
 const char* tern_version(void) { return tern::version(); }
 const tern_error* tern_last_error(void) { return &last_error().face; }
+
+int32_t tern_last_error_memory(uint64_t* needed_bytes, uint64_t* free_bytes) {
+  const auto* shortage = last_error().error.as<MemoryShortage>();
+  if (shortage == nullptr) return 0;
+  if (needed_bytes != nullptr) *needed_bytes = shortage->needed_bytes;
+  if (free_bytes != nullptr) *free_bytes = shortage->free_bytes;
+  return 1;
+}
+int32_t tern_last_error_cuda(const char** kernel, int32_t* code) {
+  const auto* failure = last_error().error.as<CudaFailure>();
+  if (failure == nullptr) return 0;
+  if (kernel != nullptr) *kernel = failure->kernel.c_str();
+  if (code != nullptr) *code = failure->code;
+  return 1;
+}
+int32_t tern_last_error_value(double* value, double* lowest, double* highest) {
+  const auto* invalid = last_error().error.as<InvalidValue>();
+  if (invalid == nullptr) return 0;
+  if (value != nullptr) *value = invalid->value;
+  if (lowest != nullptr) *lowest = invalid->lowest;
+  if (highest != nullptr) *highest = invalid->highest;
+  return 1;
+}
 
 const char* tern_status_name(tern_status status) { return word(status, Code::internal); }
 const char* tern_dtype_name(tern_dtype dtype) { return word(dtype, kLastDType); }

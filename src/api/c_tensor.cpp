@@ -38,7 +38,11 @@ Result<Preference> to_preference(const char* where, const tern_preference* prefe
   if (tuning.dependent_launch < -1 || tuning.dependent_launch > 1)
     return error(Code::invalid_argument, where, "preference->tuning->dependent_launch is {}, not one of -1 to 1",
                  tuning.dependent_launch);
-  Tuning cpp{.threads = tuning.threads, .grid = grid, .split = tuning.split};
+  if (tuning.ahead_bytes < -1)
+    return error(Code::invalid_argument, where, "preference->tuning->ahead_bytes is {}, not -1 or more",
+                 tuning.ahead_bytes);
+  Tuning cpp{.threads = tuning.threads, .grid = grid, .split = tuning.split, .streams = tuning.streams};
+  if (tuning.ahead_bytes >= 0) cpp.ahead_bytes = tuning.ahead_bytes;
   if (tuning.dependent_launch >= 0) cpp.dependent_launch = tuning.dependent_launch == 1;
   return Preference{given.kernel == nullptr ? "" : given.kernel, given.strict != 0, cpp};
 }
@@ -48,7 +52,9 @@ tern_tuning from_tuning(const Tuning& tuning) {
           .threads = tuning.threads,
           .grid = static_cast<tern_grid_strategy>(tuning.grid),
           .split = tuning.split,
-          .dependent_launch = tuning.dependent_launch ? static_cast<std::int32_t>(*tuning.dependent_launch) : -1};
+          .dependent_launch = tuning.dependent_launch ? static_cast<std::int32_t>(*tuning.dependent_launch) : -1,
+          .streams = tuning.streams,
+          .ahead_bytes = tuning.ahead_bytes.value_or(-1)};
 }
 
 tern_granularity from_granularity(const Granularity& granularity) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "base/checked.h"
@@ -23,11 +24,11 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "quantize";
-constexpr int kSlots = 3;
+constexpr int kPieceSlots = 3;
 constexpr std::int64_t kStageBytes = 1 << 20;  // what a thread copies at a time
 
 // Some rows, or a part of one row.
-struct Piece {
+struct RowsPiece {
   std::int64_t row = 0, rows = 0;
   std::int64_t column = 0, k = 0;
 };
@@ -40,16 +41,18 @@ class Pieces {
     k_ = p.k;
     if (p.granularity.kind == Granularity::Kind::tensor) rows_ = rows_ == p.rows ? rows_ : 0;
     if (rows_ > 0 || p.granularity.kind != Granularity::Kind::group) return;
-    // Less than a row: whole groups that end on whole bytes.
-    const std::int64_t group = std::clamp<std::int64_t>(p.granularity.group_size, 1, p.k);
-    const std::int64_t unit = std::max<std::int64_t>(1, std::lcm(group, std::int64_t{codes_per_byte(p.format)}));
-    k_ = most / unit * unit;
+    k_ = most / unit() * unit();
     rows_ = k_ > 0 ? 1 : 0;
   }
   [[nodiscard]] bool possible() const { return rows_ > 0; }
+  // Elements of the smallest piece there is.
+  [[nodiscard]] std::int64_t least() const {
+    if (p_.granularity.kind == Granularity::Kind::tensor) return p_.rows * p_.k;
+    return p_.granularity.kind == Granularity::Kind::group ? std::min(p_.k, unit()) : p_.k;
+  }
   [[nodiscard]] std::int64_t most_rows() const { return rows_; }
   [[nodiscard]] std::int64_t most_k() const { return k_; }
-  bool next(Piece& piece) {
+  bool next(RowsPiece& piece) {
     if (row_ == p_.rows) return false;
     piece = {row_, k_ == p_.k ? std::min(rows_, p_.rows - row_) : 1, column_, std::min(k_, p_.k - column_)};
     column_ += piece.k;
@@ -61,16 +64,22 @@ class Pieces {
   }
 
  private:
+  // Less than a row: whole groups that end on whole bytes.
+  [[nodiscard]] std::int64_t unit() const {
+    const std::int64_t group = std::clamp<std::int64_t>(p_.granularity.group_size, 1, p_.k);
+    return std::max<std::int64_t>(1, std::lcm(group, std::int64_t{codes_per_byte(p_.format)}));
+  }
+
   const TernaryQuantize::Problem& p_;
   std::int64_t rows_ = 0, k_ = 0, row_ = 0, column_ = 0;
 };
 
 // What one piece needs while it is under way. The device side, and pinned memory of the host.
-struct Slot {
+struct PieceSlot {
   Tensor x, codes, scales, given, workspace;
   Tensor x_stage, codes_stage, scales_stage;
   bool busy = false;
-  Piece piece;
+  RowsPiece piece;
   detail::OwnStream own;  // the last, so that it ends first: a piece under way uses the rest
 };
 
@@ -88,31 +97,37 @@ class Pipeline {
         elem_bytes_(static_cast<std::int64_t>(size_of(problem.dtype))) {}
 
   Status run() {
-    // Elements of a piece: x, its codes (at most a byte each) and scales must fit kSlots times.
-    const std::int64_t budget = static_cast<std::int64_t>(options_.device_bytes) / kSlots;
+    // Elements of a piece: x, its codes (at most a byte each) and scales must fit kPieceSlots times.
+    const std::int64_t budget = static_cast<std::int64_t>(options_.device_bytes) / kPieceSlots;
     const std::int64_t len = std::max<std::int64_t>(1, std::min(ranges_.len, p_.k));
     const std::int64_t milli_bytes = elem_bytes_ * 1000 + 1000 / codes_per_byte(p_.format) + 8000 / len + 1;
     Pieces pieces(p_, (budget - kReserve) / milli_bytes * 1000);
-    if (!pieces.possible())
-      return error(Code::insufficient_memory, kWhere,
-                   "{} x {} {} by {} do not go through {} bytes of {}: a {} must fit {} times; raise device_bytes",
-                   p_.rows, p_.k, name(p_.dtype), name(p_.granularity), options_.device_bytes,
-                   name(context_.device().id),
-                   p_.granularity.kind == Granularity::Kind::tensor ? "tensor" : "row or group", kSlots);
+    if (!pieces.possible()) {
+      const std::int64_t piece_bytes = kReserve + ceil_div(pieces.least(), 1000) * milli_bytes;
+      const auto needed = static_cast<std::uint64_t>(
+          checked_mul(piece_bytes, kPieceSlots).value_or(std::numeric_limits<std::int64_t>::max()));
+      return with(
+          MemoryShortage{.needed_bytes = needed, .free_bytes = options_.device_bytes},
+          error(Code::insufficient_memory, kWhere,
+                "{} x {} {} by {} do not go through {} bytes of {}: a {} must fit {} times; give device_bytes "
+                "{} or more",
+                p_.rows, p_.k, name(p_.dtype), name(p_.granularity), options_.device_bytes, name(context_.device().id),
+                p_.granularity.kind == Granularity::Kind::tensor ? "tensor" : "row or group", kPieceSlots, needed));
+    }
     TERN_ASSIGN(pinned, pinned_memory());
     pinned_ = std::move(pinned);
     stage_ = !cuda::pinned(x_);
     most_ = {0, pieces.most_rows(), 0, pieces.most_k()};
     int turn = 0;
-    for (Piece piece; pieces.next(piece); turn = (turn + 1) % kSlots) {
-      Slot& slot = slots_[static_cast<std::size_t>(turn)];
+    for (RowsPiece piece; pieces.next(piece); turn = (turn + 1) % kPieceSlots) {
+      PieceSlot& slot = slots_[static_cast<std::size_t>(turn)];
       if (slot.busy)
         TERN_RETURN_IF_ERROR(drain(slot));
       else if (slot.x.bytes() == 0)
         TERN_RETURN_IF_ERROR(open(slot));
       TERN_RETURN_IF_ERROR(start(slot, piece));
     }
-    for (int i = 0; i < kSlots; ++i, turn = (turn + 1) % kSlots)
+    for (int i = 0; i < kPieceSlots; ++i, turn = (turn + 1) % kPieceSlots)
       if (slots_[static_cast<std::size_t>(turn)].busy)
         TERN_RETURN_IF_ERROR(drain(slots_[static_cast<std::size_t>(turn)]));
     return {};
@@ -121,10 +136,10 @@ class Pipeline {
  private:
   static constexpr std::int64_t kReserve = 1 << 18;  // for what is rounded up
 
-  [[nodiscard]] std::int64_t ranges_of(const Piece& piece) const {
+  [[nodiscard]] std::int64_t ranges_of(const RowsPiece& piece) const {
     return make_ranges(piece.rows, piece.k, p_.granularity).total;
   }
-  [[nodiscard]] std::int64_t first_range(const Piece& piece) const {
+  [[nodiscard]] std::int64_t first_range(const RowsPiece& piece) const {
     return ranges_.per_row == 0 ? 0 : piece.row * ranges_.per_row + piece.column / ranges_.len;
   }
 
@@ -132,7 +147,7 @@ class Pipeline {
     return Tensor::allocate(memory, DType::u8, {count}, tag);
   }
 
-  Status open(Slot& slot) {
+  Status open(PieceSlot& slot) {
     TERN_ASSIGN(own, detail::OwnStream::open(context_));
     slot.own = std::move(own);
     const std::int64_t x_bytes = most_.rows * most_.k * elem_bytes_,
@@ -173,7 +188,7 @@ class Pipeline {
     });
   }
 
-  Status start(Slot& slot, const Piece& piece) {
+  Status start(PieceSlot& slot, const RowsPiece& piece) {
     const std::int64_t line = piece.k * elem_bytes_, code_line = row_bytes(p_.format, piece.k),
                        ranges = ranges_of(piece);
     const std::byte* from = x_ + piece.row * stride_ + piece.column * elem_bytes_;
@@ -220,8 +235,8 @@ class Pipeline {
   }
 
   // Waits for a piece and takes its results to where they belong.
-  Status drain(Slot& slot) {
-    const Piece& piece = slot.piece;
+  Status drain(PieceSlot& slot) {
+    const RowsPiece& piece = slot.piece;
     slot.busy = false;
     if (Status status = slot.own->synchronize(); !status.ok()) return in_the_tensor(std::move(status).error(), piece);
     const std::int64_t code_line = row_bytes(p_.format, piece.k), whole_line = row_bytes(p_.format, p_.k);
@@ -235,7 +250,7 @@ class Pipeline {
   }
 
   // A finding of a piece, as one of the tensor.
-  [[nodiscard]] Error in_the_tensor(Error found, const Piece& piece) const {
+  [[nodiscard]] Error in_the_tensor(Error found, const RowsPiece& piece) const {
     if (found.index < 0) return found;
     if (found.code == Code::invalid_scale) {
       found.index += first_range(piece);
@@ -260,11 +275,22 @@ class Pipeline {
   std::int64_t elem_bytes_;
   std::shared_ptr<MemoryResource> pinned_;
   bool stage_ = true;
-  Piece most_;
-  std::array<Slot, kSlots> slots_;
+  RowsPiece most_;
+  std::array<PieceSlot, kPieceSlots> slots_;
 };
 
 }  // namespace
+
+std::size_t quantize_device_bytes(const TernaryQuantize::Problem& p, bool x_on_host, std::size_t workspace_bytes,
+                                  const QuantizeOptions& options) {
+  const Ranges ranges = make_ranges(p.rows, p.k, p.granularity);
+  const auto codes = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(row_bytes(p.format, p.k));
+  const auto scales = static_cast<std::size_t>(ranges.total) * sizeof(float);
+  const std::size_t results = codes + scales + options.scale.size() * sizeof(float) + workspace_bytes;
+  if (!x_on_host) return results;
+  const std::size_t x = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.k) * size_of(p.dtype);
+  return std::min(options.device_bytes, x + results);
+}
 
 Status quantize_in_pieces(const Context& context, const TernaryQuantize::Problem& problem, const ConstTensorView& x,
                           const QuantizeOptions& options, const QuantizedTensor& q) {

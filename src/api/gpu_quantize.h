@@ -9,4 +9,9 @@ namespace tern {
 Status quantize_in_pieces(const Context& context, const TernaryQuantize::Problem& problem, const ConstTensorView& x,
                           const QuantizeOptions& options, const QuantizedTensor& q);
 
+// Bytes of the GPU that quantize() will take: of a tensor of the host at most device_bytes, for the pieces under way;
+// of one that lies there, what is made of it.
+std::size_t quantize_device_bytes(const TernaryQuantize::Problem& problem, bool x_on_host, std::size_t workspace_bytes,
+                                  const QuantizeOptions& options);
+
 }  // namespace tern

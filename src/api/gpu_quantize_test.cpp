@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/fmt.h"
 #include "lab/random_weights.h"
 #include "plan/context_state.h"
 #include "tern/quantize.h"
@@ -42,6 +43,40 @@ TEST_F(QuantizeOnGpu, PiecesOfAHostTensor) {
       }
 }
 
+// A call that the GPU has no memory for fails before it begins. What takes the memory is freed behind it.
+TEST_F(QuantizeOnGpu, MemoryIsAskedForFirst) {
+  const Tensor x = random(DType::f32, {16384, 8192});  // 512 MiB
+  const QuantizeOptions options{.granularity = Granularity::row(), .device_bytes = std::size_t{512} << 20};
+  {
+    const auto free = static_cast<std::int64_t>(gpu_->memory_info()->free_bytes);
+    const auto most = gpu_->allocate(DType::u8, {free - (std::int64_t{560} << 20)});
+    ASSERT_TRUE(most.ok()) << most.error().str();
+    const auto refused = quantize(*gpu_, x.view(), options);
+    ASSERT_EQ(refused.code(), Code::insufficient_memory);
+    EXPECT_NE(refused.error().message.find("and a fifth more are needed"), std::string::npos)
+        << refused.error().message;
+    QuantizeOptions unasked = options;
+    unasked.device_bytes = std::size_t{64} << 20;
+    EXPECT_TRUE(quantize(*gpu_, x.view(), unasked).ok());
+    unasked.ensure_ready = false;
+    EXPECT_TRUE(quantize(*gpu_, x.view(), unasked).ok());
+  }
+  ASSERT_TRUE(gpu_->memory()->release_unused().ok());
+  EXPECT_TRUE(quantize(*gpu_, x.view(), options).ok());
+}
+
+// Both ways of looking at what was written.
+TEST_F(QuantizeOnGpu, WhatWasWrittenIsLookedAtWhenAsked) {
+  const Tensor x = random(DType::f32, {300, 1024});
+  const QuantizeOptions options{.granularity = Granularity::group(128), .validate = true};
+  auto from_host = quantize(*gpu_, x.view(), options);
+  ASSERT_TRUE(from_host.ok()) << from_host.error().str();
+  const Tensor there = *x.to(*gpu_);
+  auto from_gpu = quantize(*gpu_, there.view(), options);
+  ASSERT_TRUE(from_gpu.ok()) << from_gpu.error().str();
+  EXPECT_EQ(from_gpu->codes.view().device.kind, DeviceKind::cuda);
+}
+
 TEST_F(QuantizeOnGpu, PiecesOfRowsThatAreTooLong) {
   const Tensor x = random(DType::f32, {3, 1'000'003});
   for (const Format format : {Format::i2, Format::b3, Format::i8}) {
@@ -55,7 +90,17 @@ TEST_F(QuantizeOnGpu, PiecesOfRowsThatAreTooLong) {
   for (const Granularity g : {Granularity::row(), Granularity::tensor()}) {
     auto none = quantize(*gpu_, x.view(), {.granularity = g, .device_bytes = std::size_t{2} << 20});
     ASSERT_EQ(none.code(), Code::insufficient_memory);
-    EXPECT_NE(none.error().message.find("device_bytes"), std::string::npos) << none.error().message;
+    const auto* shortage = none.error().as<MemoryShortage>();
+    ASSERT_NE(shortage, nullptr);
+    EXPECT_EQ(shortage->free_bytes, std::size_t{2} << 20);
+    EXPECT_NE(none.error().message.find(fmt::format("give device_bytes {} or more", shortage->needed_bytes)),
+              std::string::npos)
+        << none.error().message;
+    // What it says it needs is enough, and a byte less is not.
+    EXPECT_EQ(quantize(*gpu_, x.view(), {.granularity = g, .device_bytes = shortage->needed_bytes - 1}).code(),
+              Code::insufficient_memory);
+    auto got = quantize(*gpu_, x.view(), {.granularity = g, .device_bytes = shortage->needed_bytes});
+    ASSERT_TRUE(got.ok()) << got.error().str();
   }
   auto whole = quantize(*gpu_, x.view()), want = quantize(*cpu_, x.view());
   ASSERT_TRUE(whole.ok()) << whole.error().str();

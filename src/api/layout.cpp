@@ -10,6 +10,7 @@
 #include "base/fp_env.h"
 #include "format/format.h"
 #include "format/i2.h"
+#include "format/invalid_value.h"
 #include "format/layout.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
@@ -86,16 +87,17 @@ Status check_trits(const Piece& piece, const RowPiece& rows, const CodesIn& code
     std::int64_t column = 0;
     while ((codes.row(i)[column / 4] >> (2 * (column % 4)) & 3) != 3) ++column;
     const std::int64_t row = rows.first + i, element = row * rows.k + column;
-    return error_at(element, Code::invalid_quantized_value, kWhere,
-                    "{} codes[{}, {}] (element {}) is no trit: the bytes are damaged, or in another format",
-                    name(piece.spec.layout), row, column, element);
+    return with(invalid_code(Format::i2, Scheme::absmean, codes.row(i), rows.k, column),
+                error_at(element, Code::invalid_quantized_value, kWhere,
+                         "{} codes[{}, {}] (element {}) is no trit: the bytes are damaged, or in another format",
+                         name(piece.spec.layout), row, column, element));
   }
   return {};
 }
 
 Error bad_scale(const Piece& piece, std::int64_t index, float scale, std::string_view what) {
-  return error_at(index, Code::invalid_scale, kWhere, "{} scale {} is {}{}", name(piece.spec.layout), index, scale,
-                  what);
+  return with(invalid_scale(scale), error_at(index, Code::invalid_scale, kWhere, "{} scale {} is {}{}",
+                                             name(piece.spec.layout), index, scale, what));
 }
 
 // The scale of the tensor. A tensor of zeros may have 0.

@@ -1,5 +1,5 @@
-// What bytes and texts beside them say of weights that carry no mark: the orders of i2_s, the tiles of tl1 and tl2, the
-// direction of a weight_scale.
+// What can be concluded from bytes without a mark, and from texts beside them: the orders of i2_s, the tiles of tl1 and
+// tl2, the direction of a weight_scale.
 #include <array>
 #include <bit>
 #include <charconv>
@@ -175,10 +175,11 @@ Result<Layout> detect_i2_s(std::span<const std::uint8_t> bytes, std::int64_t n, 
   }
   if (possible.size() == 1) return found;
   if (possible.empty()) return error(Code::corrupt_file, kWhere, "the bytes are no i2_s: {}", listed(impossible));
-  return error(Code::invalid_argument, kWhere,
-               "{} x {} weights may be {}: orders of the same codes, which bytes do not tell apart; give --variant {} "
-               "(bitnet.cpp's converter writes x86_128)",
-               n, k, listed(possible), flag);
+  return error(
+      Code::invalid_argument, kWhere,
+      "{} x {} weights may be {}: orders of the same codes, which bytes do not tell apart; give ReadOptions::i2_s {} "
+      "(bitnet.cpp's converter writes x86_128)",
+      n, k, listed(possible), flag);
 }
 
 std::string_view name(WeightScale meaning) { return word_of(kWeightScales, meaning); }
@@ -192,7 +193,7 @@ Result<WeightScale> weight_scale_of(std::string_view linear_class) {
                                                       "quantization_config.linear_class is '{}', not "
                                                       "autobitlinear or bitlinear",
                                                       printable(linear_class));
-  return error(Code::unsupported, kWhere, "{}: give --weight-scale multiplies|divides", what);
+  return error(Code::unsupported, kWhere, "{}: give ReadOptions::weight_scale multiplies|divides", what);
 }
 
 Result<WeightScale> weight_scale_of_config(std::string_view config_json) {

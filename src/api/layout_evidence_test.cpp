@@ -31,14 +31,15 @@ TEST(I2sEvidence, AmbiguousBytesNameTheFlag) {
   for (const I2sReading& reading : evidence->readings) EXPECT_TRUE(reading.possible) << reading.why;
   const auto refused = detect_i2_s(bytes, 8, 256);
   EXPECT_EQ(refused.code(), Code::invalid_argument);
-  EXPECT_NE(text(refused).find("give --variant x86_128|arm_64|1x4"), std::string::npos) << text(refused);
+  EXPECT_NE(text(refused).find("give ReadOptions::i2_s x86_128|arm_64|1x4"), std::string::npos) << text(refused);
 }
 
 TEST(I2sEvidence, TheShapeMayDecide) {
   EXPECT_EQ(*detect_i2_s(i2_s_bytes(Layout::i2_s_arm_64, 3, 192), 3, 192), Layout::i2_s_arm_64);
   EXPECT_EQ(*detect_i2_s(i2_s_bytes(Layout::i2_s_1x4, 8, 100), 8, 100), Layout::i2_s_1x4);
-  EXPECT_NE(text(detect_i2_s(i2_s_bytes(Layout::i2_s_arm_64, 3, 128), 3, 128)).find("--variant x86_128|arm_64 "),
-            std::string::npos);
+  EXPECT_NE(
+      text(detect_i2_s(i2_s_bytes(Layout::i2_s_arm_64, 3, 128), 3, 128)).find("ReadOptions::i2_s x86_128|arm_64 "),
+      std::string::npos);
 }
 
 TEST(I2sEvidence, CodesAndScalesThatCannotBe) {
@@ -105,7 +106,7 @@ TEST(KernelConfig, WhatIsWrongIsNamed) {
 TEST(WeightScales, ByTheClassOfLayers) {
   EXPECT_EQ(*weight_scale_of("autobitlinear"), WeightScale::multiplies);
   EXPECT_EQ(*weight_scale_of("bitlinear"), WeightScale::divides);
-  EXPECT_NE(text(weight_scale_of("")).find("names no quantization_config.linear_class: give --weight-scale"),
+  EXPECT_NE(text(weight_scale_of("")).find("names no quantization_config.linear_class: give ReadOptions::weight_scale"),
             std::string::npos);
   EXPECT_NE(text(weight_scale_of("other")).find("'other', not autobitlinear or bitlinear"), std::string::npos);
   EXPECT_EQ(name(WeightScale::divides), "divides");

@@ -1,13 +1,11 @@
-// Packed weights from other projects' layouts: through canonical rows, in pieces on a CPU.
+// Packed weights from other projects' layouts: through canonical rows, in pieces.
 #include <atomic>
 #include <vector>
 
-#include "api/gpu_pack.h"
-#include "api/packed_place.h"
+#include "api/pack.h"
 #include "base/errors.h"
 #include "format/format.h"
 #include "ops/ranges.h"
-#include "plan/context_state.h"
 
 namespace tern {
 namespace {
@@ -79,22 +77,11 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const LayoutSp
                            .n = n,
                            .k = k,
                            .granularity = granularity};
-  Result<State> state = Error{};
-  if (context.device().id.kind == DeviceKind::cuda) {
-    TERN_ASSIGN(codes, Tensor::allocate(host_memory(), DType::u8, {n, row_bytes(Format::i2, k)}, "codes"));
-    TERN_RETURN_IF_ERROR(import_weights(spec, bytes, n, k, codes.view(), read_scales));
-    weights.codes = codes.as<const std::uint8_t>().data();
-    state = pack_on_gpu(context, weights, {}, place.memory);
-  } else {
-    TERN_ASSIGN(row_block, layout_row_block(spec, n, k));
-    const RowReader reader{row_block, [&given](std::int64_t first, std::int64_t rows, std::uint8_t* codes) {
-                             return given.read(first, rows, codes);
-                           }};
-    state = pack_weights(weights, reader, context.state().threads, place.memory);
-  }
-  if (!state.ok()) return std::move(state).error();
-  state->memory = std::move(place.own);
-  return PackedWeights(std::make_shared<const State>(*std::move(state)));
+  TERN_ASSIGN(row_block, layout_row_block(spec, n, k));
+  RowReader reader{row_block, [&given](std::int64_t first, std::int64_t rows, std::uint8_t* codes) {
+                     return given.read(first, rows, codes);
+                   }};
+  return tern::pack(context, {.weights = weights, .reader = std::move(reader)}, std::move(place));
 }
 
 }  // namespace tern

@@ -25,7 +25,7 @@ struct Source {
   std::int64_t k = 0;
   Ranges ranges;
   const float* scales = nullptr;
-  std::int64_t first_scale = 0;  // for who is told an index
+  std::int64_t first_scale = 0;  // the index of the first scale, for errors
 
   [[nodiscard]] std::int64_t index_of(std::int64_t row, std::int64_t column) const {
     return ranges.per_row == 0 ? 0 : row * ranges.per_row + column / ranges.len;

@@ -1,8 +1,7 @@
 // PackedWeights and BitLinear: check, allocate, pack, plan, run.
 #include "tern/linear.h"
 
-#include "api/gpu_pack.h"
-#include "api/packed_place.h"
+#include "api/pack.h"
 #include "base/errors.h"
 #include "format/format.h"
 #include "memory/workspace.h"
@@ -41,7 +40,6 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                           const ConstTensorView& scales, std::int64_t n, std::int64_t k,
                                           const Granularity& granularity, std::span<std::byte> memory, Format format) {
   TERN_ASSIGN(bytes, packed_bytes(context, n, k, granularity, format));
-  const bool on_gpu = context.device().id.kind == DeviceKind::cuda;
   TERN_ASSIGN(rows, as_rows({kPack, codes.device}, "codes", codes, code_dtype(format), n, row_bytes(format, k)));
   const std::int64_t count = make_ranges(n, k, granularity).total;
   TERN_RETURN_IF_ERROR(check_dense({kPack, scales.device}, "scales", scales, DType::f32, count));
@@ -54,15 +52,12 @@ Result<PackedWeights> PackedWeights::pack(const Context& context, const ConstTen
                                  .k = k,
                                  .granularity = granularity,
                                  .format = format};
-  if (!on_gpu) TERN_RETURN_IF_ERROR(check_weight_scales(weights));
+  if (scales.device.kind == DeviceKind::cpu) TERN_RETURN_IF_ERROR(check_weight_scales(weights));
   TERN_ASSIGN(place, PackedPlace::make(context, bytes, memory));
   TERN_RETURN_IF_ERROR(check_apart(kPack, "codes", bytes_of(codes), "the memory", place.reach()));
   TERN_RETURN_IF_ERROR(check_apart(kPack, "scales", bytes_of(scales), "the memory", place.reach()));
-  auto packed = on_gpu ? pack_on_gpu(context, weights, {codes.device, scales.device}, place.memory)
-                       : pack_weights(weights, context.state().threads, place.memory);
-  TERN_ASSIGN(state, std::move(packed));
-  state.memory = std::move(place.own);
-  return PackedWeights(std::make_shared<const State>(std::move(state)));
+  return tern::pack(context, {.weights = weights, .codes_on = codes.device, .scales_on = scales.device},
+                    std::move(place));
 }
 
 Result<PackedWeights> PackedWeights::pack(const Context& context, const QuantizedTensor& q,
@@ -95,14 +90,22 @@ Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights,
   if (options.x_dtype == DType::i8)
     return error(Code::invalid_argument, "BitLinear",
                  "x is i8, which comes with scales of its own; use a LinearPlan, or f32, f16 or bf16");
-  Linear::Problem problem{.m_max = options.m_max,
-                          .k = weights.k(),
-                          .x_dtype = options.x_dtype,
-                          .math = options.math,
-                          .format = weights.format()};
+  DType x_dtype = options.x_dtype, y_dtype = options.y_dtype;
+  std::optional<PrecisionChoice> precision;
+  if (options.precision) {
+    TERN_ASSIGN(choice, resolve_precision(context, *options.precision, options.preference.strict));
+    for (const auto& [field, given] : {std::pair("x_dtype", x_dtype), std::pair("y_dtype", y_dtype)})
+      if (given != BitLinearOptions().x_dtype && given != choice.used)
+        return error(Code::invalid_argument, "BitLinear", "{} is {}, and precision {} gives {}; leave one of them out",
+                     field, name(given), name(*options.precision), name(choice.used));
+    x_dtype = y_dtype = choice.used;
+    precision = std::move(choice);
+  }
+  Linear::Problem problem{
+      .m_max = options.m_max, .k = weights.k(), .x_dtype = x_dtype, .math = options.math, .format = weights.format()};
   problem.matrices = {{.n = weights.n(),
                        .granularity = weights.granularity(),
-                       .y_dtype = options.y_dtype,
+                       .y_dtype = y_dtype,
                        .bias = !options.bias.empty(),
                        .activation = options.activation}};
   TERN_ASSIGN(plan, LinearPlan::select(context, problem, options.preference));
@@ -114,7 +117,7 @@ Result<BitLinear> BitLinear::make(const Context& context, PackedWeights weights,
     TERN_RETURN_IF_ERROR(stream->synchronize());
     bias = std::make_shared<const Tensor>(std::move(own));
   }
-  return BitLinear(context, std::move(weights), std::move(plan), std::move(bias));
+  return BitLinear(context, std::move(weights), std::move(plan), std::move(bias), std::move(precision));
 }
 
 Status BitLinear::forward(const ConstTensorView& x, const TensorView& y, Workspace workspace) const {

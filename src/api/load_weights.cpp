@@ -1,14 +1,14 @@
 // Layers straight from checkpoints.
 #include <vector>
 
-#include "api/packed_place.h"
+#include "api/pack.h"
 #include "base/errors.h"
 #include "ops/ranges.h"
-#include "plan/context_state.h"
 #include "runtime/coded_weights.h"
 #include "runtime/read_weights.h"
 #include "tern/linear.h"
 #include "tern/model.h"
+#include "tern/text.h"
 
 namespace tern {
 namespace {
@@ -32,12 +32,10 @@ Result<PackedWeights> load_coded(const Context& context, const Model& model, con
     TERN_RETURN_IF_ERROR(check_weight_scales(weights));
   }
   TERN_ASSIGN(place, PackedPlace::make(context, bytes, {}));
-  const RowReader reader{1, [&](std::int64_t first, std::int64_t count, std::uint8_t* codes) {
-                           return coded.read_rows(first, count, codes, scales.data() + first * ranges.per_row);
-                         }};
-  TERN_ASSIGN(state, pack_weights(weights, reader, context.state().threads, place.memory));
-  state.memory = std::move(place.own);
-  return PackedWeights(std::make_shared<const PackedWeights::State>(std::move(state)));
+  RowReader reader{1, [&](std::int64_t first, std::int64_t count, std::uint8_t* codes) {
+                     return coded.read_rows(first, count, codes, scales.data() + first * ranges.per_row);
+                   }};
+  return pack(context, {.weights = weights, .reader = std::move(reader)}, std::move(place));
 }
 
 }  // namespace
@@ -46,7 +44,7 @@ Result<PackedWeights> load_weights(const Context& context, const Model& model, s
   const auto index = model.find(tensor);
   if (!index)
     return error(Code::invalid_argument, "load_weights", "there is no tensor '{}' in '{}'", escaped(tensor, 100),
-                 model.checkpoint().path());
+                 one_line(model.checkpoint().path()));
   if (const ModelTensor& coded = model.tensors()[*index]; coded.codes) {
     auto weights = load_coded(context, model, coded);
     if (weights.ok()) return weights;

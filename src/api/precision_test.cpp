@@ -5,6 +5,7 @@
 
 #include "plan/context_state.h"
 #include "tests/support/linear_weights.h"
+#include "tests/support/no_gpu.h"
 
 namespace tern::test {
 namespace {
@@ -128,10 +129,38 @@ TEST(Precisions, ATuringGpuHasNoBf16) {
   EXPECT_EQ(resolve_precision(context)->used, DType::bf16);
 }
 
+// A layer takes the type of the precision for its tokens and results, and says which and why.
+TEST(Precisions, OfALayer) {
+  const Context context = open();
+  const QuantizedTensor w = weights(context, 16, 100);
+  const auto packed = PackedWeights::pack(context, w);
+  ASSERT_TRUE(packed.ok()) << message(packed);
+  const auto without = BitLinear::make(context, *packed);
+  ASSERT_TRUE(without.ok()) << message(without);
+  EXPECT_FALSE(without->precision().has_value());
+  for (const auto& [asked, used] : {std::pair{Precision::automatic, DType::f32},
+                                    {Precision::f32, DType::f32},
+                                    {Precision::f16, DType::f16},
+                                    {Precision::bf16, DType::bf16}}) {
+    const auto layer = BitLinear::make(context, *packed, {.precision = asked});
+    ASSERT_TRUE(layer.ok()) << message(layer);
+    EXPECT_EQ(layer->plan().problem().x_dtype, used);
+    EXPECT_EQ(layer->plan().problem().matrices[0].y_dtype, used);
+    ASSERT_TRUE(layer->precision().has_value());
+    EXPECT_EQ(layer->precision()->asked, asked);
+    EXPECT_EQ(layer->precision()->used, used);
+    EXPECT_EQ(layer->precision()->because, asked == Precision::automatic ? "cpu computes in f32" : "asked for");
+  }
+  EXPECT_TRUE(BitLinear::make(context, *packed, {.x_dtype = DType::f16, .precision = Precision::f16}).ok());
+  const auto both = BitLinear::make(context, *packed, {.y_dtype = DType::bf16, .precision = Precision::automatic});
+  ASSERT_EQ(both.code(), Code::invalid_argument);
+  EXPECT_EQ(both.error().message, "y_dtype is bf16, and precision auto gives f32; leave one of them out");
+}
+
 // A GPU takes bf16 by itself, and gives what a CPU gives, nearly.
 TEST(Precisions, OnAGpu) {
   auto gpu = Context::open(DeviceId{DeviceKind::cuda, 0});
-  if (!gpu.ok()) GTEST_SKIP() << "no CUDA device: " << gpu.error().message;
+  TERN_SKIP_WITHOUT_GPU(gpu);
   const Context cpu = open();
   const QuantizedTensor w = weights(cpu, 320, 1000);
   std::vector<float> x = tokens(9 * 1000);

@@ -50,6 +50,19 @@ Result<Tensor> given_scales(const Context& context, std::span<const float> scale
   return tensor;
 }
 
+// What was written, where it can be looked at.
+Status validate_written(const QuantizedTensor& q) {
+  if (q.codes.view().device.kind == DeviceKind::cpu) return validate(q);
+  TERN_ASSIGN(host, Context::open(DeviceId{}, {.threads = 1}));
+  QuantizedTensor copy{
+      .shape = q.shape, .scheme = q.scheme, .format = q.format, .granularity = q.granularity, .kernel = q.kernel};
+  TERN_ASSIGN(codes, q.codes.to(host));
+  TERN_ASSIGN(scales, q.scales.to(host));
+  copy.codes = std::move(codes);
+  copy.scales = std::move(scales);
+  return validate(copy);
+}
+
 }  // namespace
 
 Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& x, const QuantizeOptions& options) {
@@ -72,7 +85,11 @@ Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& 
   TERN_ASSIGN(plan, TernaryQuantizePlan::select(context, problem, options.preference));
   q.kernel = plan.id().kernel;
 
-  if (x.device.kind == DeviceKind::cpu && context.device().id.kind == DeviceKind::cuda) {
+  const bool on_gpu = context.device().id.kind == DeviceKind::cuda, x_on_host = x.device.kind == DeviceKind::cpu;
+  if (on_gpu && options.ensure_ready)
+    TERN_RETURN_IF_ERROR(
+        context.ensure_ready(quantize_device_bytes(problem, x_on_host, plan.workspace_bytes(), options)));
+  if (on_gpu && x_on_host) {
     TERN_RETURN_IF_ERROR(allocate_outputs(host_memory(), q));
     TERN_RETURN_IF_ERROR(quantize_in_pieces(context, problem, x, options, q));
   } else {
@@ -81,6 +98,7 @@ Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& 
     TERN_RETURN_IF_ERROR(run_once(
         context, plan, {.x = x, .codes = q.codes.view(), .scales = q.scales.view(), .given_scale = given.view()}));
   }
+  if (options.validate) TERN_RETURN_IF_ERROR(validate_written(q));
   if (options.measure_quality || options.tolerance.any()) {
     TERN_ASSIGN(quality, measure_quality(context, x, q, options.non_finite));
     q.quality = quality;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <thread>
 
+#include "api/gpu_quantize.h"
 #include "format/format.h"
 #include "lab/weights.h"
 #include "ops/elements.h"
@@ -38,6 +39,49 @@ TEST(QuantizeApi, SevenElements) {
   EXPECT_EQ(std::vector<std::int8_t>(q->codes.as<std::int8_t>().begin(), q->codes.as<std::int8_t>().end()), want);
   EXPECT_TRUE(validate(*q).ok());
   EXPECT_EQ(q->block_size(), 7);
+}
+
+// A machine that writes nonsense: behind the kernel's back the first byte of what was allocated under a name changes.
+class Vandal final : public MemoryResource, public Observer {
+ public:
+  explicit Vandal(const char* what) : what_(what) {}
+  Result<void*> allocate(const Request& request) override {
+    auto block = host_memory()->allocate(request);
+    if (block.ok() && request.tag == what_) victim_ = static_cast<std::uint8_t*>(*block);
+    return block;
+  }
+  Status deallocate(void* data, std::size_t bytes) override { return host_memory()->deallocate(data, bytes); }
+  [[nodiscard]] DeviceId device() const override { return {}; }
+  void run_finished(const RunEvent& /*event*/, const Status& /*status*/) override {
+    if (victim_ != nullptr) std::memset(victim_, 0xFF, 4);
+  }
+
+ private:
+  std::string_view what_;
+  std::uint8_t* victim_ = nullptr;
+};
+
+TEST(QuantizeApi, WhatWasWrittenIsLookedAtWhenAsked) {
+  const auto x = weights(64);
+  for (const auto& [what, code] :
+       {std::pair{"codes", Code::invalid_quantized_value}, std::pair{"scales", Code::invalid_scale}}) {
+    const auto vandal = std::make_shared<Vandal>(what);
+    const Context context = open({.memory = vandal, .observer = vandal});
+    EXPECT_TRUE(quantize(context, view(x, {2, 32})).ok());
+    EXPECT_EQ(quantize(context, view(x, {2, 32}), {.validate = true}).code(), code) << what;
+  }
+  EXPECT_TRUE(quantize(open(), view(x, {2, 32}), {.validate = true}).ok());
+}
+
+// What a GPU is asked to have free before it begins.
+TEST(QuantizeApi, TheMemoryThatAGpuNeeds) {
+  const TernaryQuantize::Problem problem{.rows = 100, .k = 1024, .granularity = Granularity::group(128)};
+  const std::size_t codes = 100 * 256, scales = 100 * 8 * 4, x = 100 * 1024 * 4;
+  EXPECT_EQ(quantize_device_bytes(problem, false, 77, {}), codes + scales + 77);
+  EXPECT_EQ(quantize_device_bytes(problem, true, 77, {}), x + codes + scales + 77);
+  EXPECT_EQ(quantize_device_bytes(problem, true, 77, {.device_bytes = 5000}), 5000U);  // in pieces
+  const std::vector<float> given(800, 1.0F);
+  EXPECT_EQ(quantize_device_bytes(problem, false, 0, {.scale = given}), codes + 2 * scales);
 }
 
 TEST(QuantizeApi, ShapesOfCodesAndScales) {
@@ -197,6 +241,14 @@ TEST(Tolerance, AMissedLimitFailsTheCall) {
   EXPECT_EQ(with({.min_sqnr_db = std::nan("")}).code(), Code::quality_below_limit);
 }
 
+void expect_value(const Status& status, double value, double lowest, double highest) {
+  const auto* invalid = status.error().as<InvalidValue>();
+  ASSERT_NE(invalid, nullptr) << status.error().str();
+  EXPECT_TRUE(invalid->value == value || (std::isnan(invalid->value) && std::isnan(value))) << invalid->value;
+  EXPECT_EQ(invalid->lowest, lowest);
+  EXPECT_EQ(invalid->highest, highest);
+}
+
 // One change away from a valid tensor.
 class Validate : public ::testing::Test {
  protected:
@@ -216,17 +268,22 @@ TEST_F(Validate, CodeThree) {
   EXPECT_EQ(s.code(), Code::invalid_quantized_value);
   EXPECT_EQ(s.error().index, 15);
   EXPECT_EQ(s.error().message, "codes[1, 5] is 2; absmean has codes from -1 to 1");
-  EXPECT_EQ(dequantize(open(), q).code(), Code::invalid_quantized_value);
+  expect_value(s, 2, -1, 1);
+  const auto refused = dequantize(open(), q);
+  EXPECT_EQ(refused.code(), Code::invalid_quantized_value);
+  expect_value(refused.error(), 2, -1, 1);
 }
 TEST_F(Validate, Padding) {
   q.codes.as<std::uint8_t>()[2] &= 0x0F;
   EXPECT_NE(validate(q).error().message.find("padding of row 0"), std::string::npos);
+  expect_value(validate(q), -1, 0, 0);
 }
 TEST_F(Validate, Scales) {
   for (const float bad : {0.0F, -1.0F, HUGE_VALF, std::nanf("")}) {
     q.scales.as<float>()[2] = bad;
     EXPECT_EQ(validate(q).code(), Code::invalid_scale);
     EXPECT_EQ(validate(q).error().index, 2);
+    expect_value(validate(q), static_cast<double>(bad), 0x1p-149, 0x1.FFFFFEp127);
   }
   q.scales.as<float>()[2] = 1e-45F;  // small, but above 0
   EXPECT_TRUE(validate(q).ok());

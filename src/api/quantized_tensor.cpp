@@ -3,6 +3,7 @@
 #include "base/errors.h"
 #include "format/checksum.h"
 #include "format/format.h"
+#include "format/invalid_value.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
 #include "tern/quantize.h"
@@ -44,11 +45,13 @@ Status validate(const QuantizedTensor& q) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::uint8_t* codes = q.quantized_data().data() + row * row_bytes(q.format, k);
     const std::int64_t bad = first_invalid_code(q.format, q.scheme, codes, k);
-    if (bad == k) return error(Code::invalid_quantized_value, kWhere, "the padding of row {} is not zero trits", row);
-    if (bad >= 0)
-      return error_at(row * k + bad, Code::invalid_quantized_value, kWhere,
-                      "codes[{}, {}] is {}; {} has codes from {} to {}", row, bad, read_code(q.format, codes, bad),
-                      name(q.scheme), valid.min, valid.max);
+    if (bad < 0) continue;
+    InvalidValue found = invalid_code(q.format, q.scheme, codes, k, bad);
+    if (bad == k)
+      return with(found, error(Code::invalid_quantized_value, kWhere, "the padding of row {} is not zero trits", row));
+    return with(found, error_at(row * k + bad, Code::invalid_quantized_value, kWhere,
+                                "codes[{}, {}] is {}; {} has codes from {} to {}", row, bad,
+                                read_code(q.format, codes, bad), name(q.scheme), valid.min, valid.max));
   }
   return {};
 }

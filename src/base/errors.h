@@ -18,6 +18,12 @@ Error error_at(std::int64_t index, Code code, std::string_view where, fmt::forma
   return {code, fmt::format(format, std::forward<Args>(args)...), std::string(where), index};
 }
 
+// An error that says the same in fields: with(MemoryShortage{...}, error(...)).
+inline Error with(ErrorDetails details, Error error) {
+  error.details = std::move(details);
+  return error;
+}
+
 // At most 40 characters of untrusted text, as errors quote it.
 inline std::string printable(std::string_view text) { return escaped(text, 40); }
 

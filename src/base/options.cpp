@@ -17,12 +17,31 @@ std::optional<std::string_view> variable(const char* name) {
   return std::string_view(value);
 }
 
-Result<Options::MaxIsa> parse_max_isa(std::string_view text) {
-  if (text == "scalar") return Options::MaxIsa{};
-  if (auto level = parse_capability(text); level.ok()) return Options::MaxIsa{*level};
-  std::vector<std::string_view> levels = {"scalar"};
-  for (int i = 0; i < kCapabilityCount; ++i) levels.push_back(name(static_cast<Capability>(i)));
-  return error(Code::invalid_argument, "TERN_MAX_ISA", "'{}' is not one of {}", printable(text), listed(levels));
+bool is_of_gpus(Capability level) { return name(level).starts_with("sm_"); }
+
+Status parse_max_isa(std::string_view text, Options& options) {
+  constexpr std::string_view kWhere = "TERN_MAX_ISA";
+  for (std::string_view rest = text;;) {
+    const auto comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    const auto level = parse_capability(word);
+    if (word != "scalar" && !level.ok()) {
+      std::vector<std::string_view> levels = {"scalar"};
+      for (int i = 0; i < kCapabilityCount; ++i) levels.push_back(name(static_cast<Capability>(i)));
+      return error(Code::invalid_argument, kWhere, "'{}' is not one of {}", printable(word), listed(levels));
+    }
+    const bool of_gpus = level.ok() && is_of_gpus(*level);
+    if (of_gpus ? options.max_gpu.has_value() : options.max_isa.has_value())
+      return error(Code::invalid_argument, kWhere,
+                   "'{}' has two levels of {}; give one, or one of CPUs and one of GPUs", printable(text),
+                   of_gpus ? "GPUs" : "CPUs");
+    if (of_gpus)
+      options.max_gpu = *level;
+    else
+      options.max_isa = Options::MaxIsa{word == "scalar" ? std::nullopt : std::optional(*level)};
+    if (comma == std::string_view::npos) return {};
+    rest.remove_prefix(comma + 1);
+  }
 }
 
 Result<int> parse_threads(std::string_view text) {
@@ -49,11 +68,16 @@ Result<std::vector<std::string>> parse_kernel_list(std::string_view text) {
 
 }  // namespace
 
+std::string max_isa_text(const Options& options) {
+  if (!options.max_gpu) return options.max_isa ? std::string(name(*options.max_isa)) : "";
+  if (!options.max_isa) return std::string(name(*options.max_gpu));
+  return fmt::format("{},{}", name(*options.max_isa), name(*options.max_gpu));
+}
+
 Result<Options> read_options() {
   Options options;
   if (const auto text = variable("TERN_MAX_ISA")) {
-    TERN_ASSIGN(max_isa, parse_max_isa(*text));
-    options.max_isa = max_isa;
+    TERN_RETURN_IF_ERROR(parse_max_isa(*text, options));
   }
   if (const auto text = variable("TERN_FORCE_KERNEL")) {
     TERN_ASSIGN(names, parse_kernel_list(*text));

@@ -20,6 +20,21 @@ TEST(Status, IsOkOrAnError) {
   EXPECT_EQ(error_at(7, Code::non_finite, "op", "x").index, 7);
 }
 
+TEST(Error, SaysTheSameInFieldsWhereItHasThem) {
+  const Error plain = error(Code::invalid_argument, "op", "x");
+  EXPECT_EQ(plain.as<MemoryShortage>(), nullptr);
+  const Status status =
+      with(MemoryShortage{.needed_bytes = 7, .free_bytes = 3}, error(Code::insufficient_memory, "op", "7 of 3"));
+  const Result<int> passed_on = Status(status.error());
+  const auto* shortage = passed_on.error().as<MemoryShortage>();
+  ASSERT_NE(shortage, nullptr);
+  EXPECT_EQ(shortage->needed_bytes, 7U);
+  EXPECT_EQ(shortage->free_bytes, 3U);
+  EXPECT_EQ(passed_on.error().as<CudaFailure>(), nullptr);
+  EXPECT_EQ(passed_on.error().as<InvalidValue>(), nullptr);
+  EXPECT_EQ(passed_on.error().str(), "insufficient_memory: 7 of 3 (op)");
+}
+
 TEST(Result, CarriesAValueOrAnError) {
   Result<std::string> fine(std::string("yes"));
   ASSERT_TRUE(fine.ok());
@@ -51,13 +66,14 @@ TEST(Words, GoBothWays) {
   both_ways({NonFinite::reject, NonFinite::saturate}, parse_non_finite);
   both_ways({Granularity::tensor(), Granularity::row(), Granularity::group(100)}, parse_granularity);
   both_ways({DeviceId{}, DeviceId{DeviceKind::cuda, 3}}, parse_device);
-  EXPECT_EQ(*parse_granularity("group"), Granularity::group(128));
 }
 
 TEST(Words, UnknownOnesAreErrorsThatListTheKnown) {
   EXPECT_EQ(parse_scheme("absmin").error().message, "'absmin' is not one of absmean, absmax, mse, int2");
   for (const char* bad : {"group:0", "group:-1", "group:", "group:1x", "Row", "", "group:99999999999999999999"})
     EXPECT_EQ(parse_granularity(bad).code(), Code::invalid_argument) << bad;
+  EXPECT_EQ(parse_granularity("group").error().message,
+            "'group' does not say how many share a scale; give group:128, say");
   for (const char* bad : {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:1x", "cpu:0"})
     EXPECT_EQ(parse_device(bad).code(), Code::invalid_argument) << bad;
 }

@@ -55,7 +55,9 @@ Result<NonFinite> parse_non_finite(std::string_view text) { return parse_word(kP
 Result<Granularity> parse_granularity(std::string_view text) {
   if (text == "tensor") return Granularity::tensor();
   if (text == "row") return Granularity::row();
-  if (text == "group") return Granularity::group();
+  if (text == "group")
+    return error(Code::invalid_argument, "granularity",
+                 "'group' does not say how many share a scale; give group:128, say");
   if (text.substr(0, 6) == "group:") {
     const std::string_view digits = text.substr(6);
     const auto size = whole_number(digits);

@@ -1,6 +1,8 @@
 // Asks the processor and the operating system what they can do.
 #include "device/isa.h"
 
+#include <cstring>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -74,9 +76,23 @@ Capabilities detect_cpu_capabilities() {
   return set;
 }
 
+CpuModel detect_cpu_model() {
+  const Registers name = cpuid(0, 0), l1 = cpuid(1, 0);
+  char vendor[12];
+  std::memcpy(vendor, &name.ebx, 4);
+  std::memcpy(vendor + 4, &name.edx, 4);
+  std::memcpy(vendor + 8, &name.ecx, 4);
+  // Families from 15 on, and the models of families 6 and 15, have more bits further up.
+  int family = static_cast<int>(l1.eax >> 8 & 15U), model = static_cast<int>(l1.eax >> 4 & 15U);
+  if (family == 6 || family == 15) model += static_cast<int>(l1.eax >> 16 & 15U) << 4;
+  if (family == 15) family += static_cast<int>(l1.eax >> 20 & 255U);
+  return {.vendor = std::string(vendor, sizeof vendor), .family = family, .model = model};
+}
+
 #elif defined(__aarch64__)
 
 const char* cpu_architecture() { return "aarch64"; }
+CpuModel detect_cpu_model() { return {}; }
 
 Capabilities detect_cpu_capabilities() {
   Capabilities set;
@@ -93,6 +109,7 @@ Capabilities detect_cpu_capabilities() {
 #else
 
 const char* cpu_architecture() { return "other"; }
+CpuModel detect_cpu_model() { return {}; }
 Capabilities detect_cpu_capabilities() { return {}; }
 
 #endif

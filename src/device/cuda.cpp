@@ -28,8 +28,9 @@ Status checked(cudaError_t code, std::string_view call) {
                         ? Code::gpu_not_available
                     : code == cudaErrorInvalidValue ? Code::invalid_argument
                                                     : Code::kernel_launch;
-  return error(ours, call, "{} ({}, code {})", cudaGetErrorString(code), cudaGetErrorName(code),
-               static_cast<int>(code));
+  return with(
+      CudaFailure{.kernel = {}, .code = static_cast<int>(code)},
+      error(ours, call, "{} ({}, code {})", cudaGetErrorString(code), cudaGetErrorName(code), static_cast<int>(code)));
 }
 
 template <class T, class Made>
@@ -56,8 +57,9 @@ Status launched(int code) {
   const auto status = static_cast<cudaError_t>(code);
   if (status == cudaSuccess) return {};
   (void)cudaGetLastError();
-  return error(Code::kernel_launch, "launch", "{} ({}, code {})", cudaGetErrorString(status), cudaGetErrorName(status),
-               code);
+  return with(CudaFailure{.kernel = {}, .code = code},
+              error(Code::kernel_launch, "launch", "{} ({}, code {})", cudaGetErrorString(status),
+                    cudaGetErrorName(status), code));
 }
 
 Result<Stream*> create_stream() {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
+#include <variant>
 
 #include "tern/device.h"
 #include "tern/status.h"
@@ -32,6 +34,13 @@ class CurrentDevice {
 
 // What a launcher returned, as a Status.
 Status launched(int code);
+// The error of a kernel that could not be launched, with its name.
+inline Error launch_failed(std::string_view kernel, Error why) {
+  why.message = "the launch failed: " + why.message;
+  why.where = kernel;
+  if (auto* failure = std::get_if<CudaFailure>(&why.details)) failure->kernel = kernel;
+  return why;
+}
 
 // Streams and events of the current device.
 struct Stream;

@@ -1,4 +1,4 @@
-// Builds without CUDA: there are no GPUs, and whoever asks for one is told why.
+// Builds without CUDA: there are no GPUs, and every call says why.
 #include "base/errors.h"
 #include "device/cuda.h"
 #include "device/cuda_place.h"

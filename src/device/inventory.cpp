@@ -15,9 +15,8 @@ Result<Inventory> devices() {
   cpu.capabilities = detect_cpu_capabilities();
   inventory.devices.push_back(std::move(cpu));
   cuda::add_devices(inventory);
-  if (options.max_isa)
-    inventory.notes.push_back(
-        fmt::format("TERN_MAX_ISA={}: kernels that need more do not run", name(*options.max_isa)));
+  if (const std::string limit = max_isa_text(options); !limit.empty())
+    inventory.notes.push_back(fmt::format("TERN_MAX_ISA={}: kernels that need more do not run", limit));
   return inventory;
 }
 

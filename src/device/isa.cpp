@@ -2,9 +2,14 @@
 #include "device/isa.h"
 
 #include <array>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/errors.h"
+#include "base/words.h"
+#include "device/topology.h"
 
 namespace tern {
 namespace {
@@ -21,6 +26,16 @@ bool contains(std::span<const Capability> levels, Capability c) {
   for (const Capability level : levels)
     if (level == c) return true;
   return false;
+}
+
+// The levels that a device has, as errors list what may be asked for.
+std::string levels_text(Capabilities all, DeviceKind kind) {
+  std::vector<std::string_view> levels;
+  if (kind == DeviceKind::cpu) levels.emplace_back("scalar");
+  for (const std::span<const Capability> family : {std::span<const Capability>(kX86), {kArm}, {kCuda}})
+    for (const Capability c : family)
+      if (all.has(c)) levels.push_back(name(c));
+  return listed(levels);
 }
 
 std::span<const Capability> family_of(Capability c) {
@@ -43,21 +58,35 @@ Capabilities cuda_capabilities(int major, int minor) {
   return set;
 }
 
-Result<Capabilities> limit_capabilities(Capabilities all, DeviceKind kind, const Options::MaxIsa& limit) {
-  if (!limit.level) return kind == DeviceKind::cpu ? Capabilities{} : all;
-  const auto family = family_of(*limit.level);
-  const bool for_gpu = contains(kCuda, *limit.level);
-  if (for_gpu != (kind == DeviceKind::cuda)) return all;  // speaks of the other kind of device
-  for (const Capability c : {Capability::x86_sse41, Capability::arm_neon, Capability::sm_75})
+Result<Capabilities> limit_capabilities(Capabilities all, DeviceKind kind, const Options& options) {
+  const bool gpu = kind == DeviceKind::cuda;
+  if (gpu ? !options.max_gpu : !options.max_isa) {
+    if (!options.max_isa && !options.max_gpu) return all;
+    return error(Code::invalid_argument, "TERN_MAX_ISA",
+                 "{} is a level of {}, and this context is on {}; give one of {}, or one of each, as in x86_avx2,sm_80",
+                 max_isa_text(options), gpu ? "CPUs" : "GPUs", gpu ? "a GPU" : "a CPU", levels_text(all, kind));
+  }
+  const std::optional<Capability> level = gpu ? options.max_gpu : options.max_isa->level;
+  if (!level) return Capabilities{};
+  const auto family = family_of(*level);
+  for (const Capability c : {Capability::x86_sse41, Capability::arm_neon})
     if (all.has(c) && !contains(family, c))
       return error(Code::invalid_argument, "TERN_MAX_ISA",
-                   "{} is of another kind of processor than this one, which has {}", name(*limit.level), name(c));
+                   "{} is of another kind of processor than this one; give one of {}", name(*level),
+                   levels_text(all, kind));
   bool above = false;
   for (const Capability c : family) {
     if (above) all.remove(c);
-    if (c == *limit.level) above = true;
+    if (c == *level) above = true;
   }
   return all;
+}
+
+Result<Capabilities> usable_instructions() {
+  TERN_ASSIGN(options, read_options());
+  const Device& cpu = host_device();
+  if (!options.max_isa) return cpu.capabilities;
+  return limit_capabilities(cpu.capabilities, cpu.id.kind, options);
 }
 
 }  // namespace tern

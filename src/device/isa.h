@@ -10,13 +10,20 @@ namespace tern {
 // What this processor and operating system can do, in full (no override applied).
 Capabilities detect_cpu_capabilities();
 
+// Which processor it is; empty where it does not say.
+CpuModel detect_cpu_model();
+
 // "x86_64" or "aarch64".
 const char* cpu_architecture();
+
+// What this processor can do as far as TERN_MAX_ISA lets it: for loops that are no kernel's own.
+Result<Capabilities> usable_instructions();
 
 // What a GPU of this compute capability can do.
 Capabilities cuda_capabilities(int major, int minor);
 
-// `all` without the levels above the limit. A level of another family than the device's is an error.
-Result<Capabilities> limit_capabilities(Capabilities all, DeviceKind kind, const Options::MaxIsa& limit);
+// `all` without the levels above TERN_MAX_ISA. A level of another family than the device's is an error, and so is one
+// of the other kind of device alone.
+Result<Capabilities> limit_capabilities(Capabilities all, DeviceKind kind, const Options& options);
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// What the driver's management library tells of a GPU, where it is installed.
+// What the driver's management library reports about a GPU, where it is installed.
 #pragma once
 
 #include <string>

@@ -7,15 +7,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <fstream>
 #include <mutex>
 #include <numeric>
+#include <set>
+#include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
+#include "build_config.h"
 #include "device/isa.h"
 #include "device/threads.h"
 #include "device/topology.h"
@@ -34,10 +41,51 @@ TEST(Devices, TheCpuIsThereAndMakesSense) {
   EXPECT_GE(cpu.usable_threads, 1);
   EXPECT_GT(cpu.memory_total_bytes, 0U);
   EXPECT_GE(cpu.memory_total_bytes, cpu.memory_available_bytes);
-  for (const Cache& cache : cpu.caches) {
-    EXPECT_GT(cache.bytes, 0U);
-    EXPECT_GE(cache.level, 1);
+}
+
+// A cache as Linux describes it: level, type, KiB.
+using SysCache = std::tuple<int, std::string, std::size_t>;
+std::set<SysCache> caches_of_linux(int processor) {
+  std::set<SysCache> caches;
+  for (int i = 0;; ++i) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu" + std::to_string(processor) + "/cache/index" + std::to_string(i) + "/";
+    int level = 0;
+    std::size_t kib = 0;  // before the K of "48K"
+    std::string type;
+    if (!(std::ifstream(folder + "level") >> level) || !(std::ifstream(folder + "type") >> type) ||
+        !(std::ifstream(folder + "size") >> kib))
+      return caches;
+    type[0] = static_cast<char>(std::tolower(type[0]));
+    if (level <= 3) caches.emplace(level, type, kib);
   }
+}
+
+// Those of the first processor are all there, and what is told of each is what some processor has.
+TEST(Devices, CachesAreThoseThatLinuxTellsOf) {
+  const auto inventory = devices();
+  ASSERT_TRUE(inventory.ok());
+  const Device& cpu = inventory->devices[0];
+  if (!TERN_HAVE_HWLOC) {
+    EXPECT_TRUE(cpu.caches.empty());
+    GTEST_SKIP() << "skipped: this build has no hwloc";
+  }
+  const std::vector<int> allowed = allowed_processors();
+  ASSERT_FALSE(allowed.empty());
+  std::set<SysCache> of_any;
+  for (const int processor : allowed) of_any.merge(caches_of_linux(processor));
+  if (of_any.empty()) GTEST_SKIP() << "skipped: Linux tells of no caches here";
+  std::set<std::pair<int, std::string>> kinds;
+  for (const Cache& cache : cpu.caches) {
+    EXPECT_TRUE(of_any.contains({cache.level, cache.type, cache.bytes / 1024}))
+        << 'L' << cache.level << ' ' << cache.type << ' ' << cache.bytes;
+    EXPECT_GT(cache.line_bytes, 0U);
+    EXPECT_GE(cache.shared_by, 1);
+    EXPECT_GE(cache.count, 1);
+    kinds.emplace(cache.level, cache.type);
+  }
+  for (const auto& [level, type, kib] : caches_of_linux(allowed.front()))
+    EXPECT_TRUE(kinds.contains({level, type})) << 'L' << level << ' ' << type << " of " << kib << " KiB is not told";
 }
 
 #if defined(__x86_64__)

@@ -130,6 +130,7 @@ Device host_topology(std::vector<std::string>& notes) {
   device.id = {DeviceKind::cpu, 0};
   device.name = processor_name();
   device.architecture = cpu_architecture();
+  device.cpu = detect_cpu_model();
   device.usable_threads = usable_threads();
   device.memory_total_bytes = meminfo_bytes("MemTotal:");
   device.memory_available_bytes = available_memory_bytes();

@@ -1,6 +1,7 @@
 // Reading, writing and checking rows of codes, one code at a time: the slow truth that kernels are compared with.
 #include "format/format.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "format/b3.h"
@@ -20,6 +21,30 @@ std::array<int, kCount> codes_of_byte(const std::int8_t* codes, std::int64_t at,
   for (std::size_t j = 0; j < kCount && at + static_cast<std::int64_t>(j) < k; ++j)
     of[j] = codes[at + static_cast<std::int64_t>(j)];
   return of;
+}
+
+// How many codes of a row, from the first on, are valid for certain: many are looked at together.
+std::int64_t surely_valid(Format format, CodeRange range, const std::uint8_t* row, std::int64_t k) {
+  std::int64_t at = 0;
+  if (format == Format::i2) {
+    for (std::uint64_t word = 0; at + 32 <= k; at += 32) {
+      std::memcpy(&word, row + at / 4, sizeof word);
+      if ((word & (word >> 1) & 0x5555'5555'5555'5555U) != 0) break;  // both bits of a pair, as i2::has_code3
+    }
+    while (at + 4 <= k && !i2::has_code3(row[at / 4])) at += 4;
+  }
+  if (format == Format::b3)
+    while (at + 5 <= k && b3::valid(row[at / 5])) at += 5;
+  if (format == Format::i8)
+    for (; at + 64 <= k; at += 64) {
+      int low = 0, high = 0;
+      for (std::int64_t i = at; i < at + 64; ++i) {
+        low = std::min<int>(low, static_cast<std::int8_t>(row[i]));
+        high = std::max<int>(high, static_cast<std::int8_t>(row[i]));
+      }
+      if (low < range.min || high > range.max) break;
+    }
+  return at;
 }
 
 }  // namespace
@@ -79,11 +104,7 @@ void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint
 std::int64_t first_invalid_code(Format format, Scheme scheme, const std::uint8_t* row, std::int64_t k) {
   const CodeRange range = code_range(scheme);
   const bool every_code_is_valid = format == Format::s2 && scheme == Scheme::int2;
-  for (std::int64_t i = 0; i < k && !every_code_is_valid; ++i) {
-    if (format == Format::i2 && i % 4 == 0 && i + 4 <= k && !i2::has_code3(row[i / 4])) {
-      i += 3;  // four valid trits at once
-      continue;
-    }
+  for (std::int64_t i = every_code_is_valid ? k : surely_valid(format, range, row, k); i < k; ++i) {
     const int code = read_code(format, row, i);
     if (code < range.min || code > range.max) return i;
   }

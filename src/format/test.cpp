@@ -151,7 +151,7 @@ TEST(Rows, ReadCodesFromEveryPlaceToEveryPlace) {
 }
 
 TEST(Rows, EveryPlaceOfAnInvalidCodeIsFound) {
-  for (std::int64_t k = 1; k <= 13; ++k)
+  for (const std::int64_t k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 32, 33, 63, 64, 65, 70, 127, 128, 129, 200})
     for (std::int64_t bad = 0; bad < k; ++bad) {
       std::vector<std::uint8_t> row(static_cast<std::size_t>(row_bytes(Format::i2, k)), i2::kPadding);
       row[static_cast<std::size_t>(bad / 4)] |= static_cast<std::uint8_t>(3U << (2 * (bad % 4)));
@@ -161,6 +161,8 @@ TEST(Rows, EveryPlaceOfAnInvalidCodeIsFound) {
       bytes[static_cast<std::size_t>(bad)] = 0xFE;  // -2: valid for int2 only
       EXPECT_EQ(first_invalid_code(Format::i8, Scheme::absmax, bytes.data(), k), bad);
       EXPECT_EQ(first_invalid_code(Format::i8, Scheme::int2, bytes.data(), k), -1);
+      bytes[static_cast<std::size_t>(bad)] = 2;
+      EXPECT_EQ(first_invalid_code(Format::i8, Scheme::int2, bytes.data(), k), bad);
     }
 }
 

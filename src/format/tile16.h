@@ -76,6 +76,11 @@ struct Tile16 {
       default: return ((byte >> (2 * place)) & 3) - 1;
     }
   }
+  // Where the scale of a row and a segment is: 16 rows of a segment side by side, the segments of a tile one behind the
+  // other, so that scales are read in the order of the codes.
+  static constexpr std::int64_t scale_at(std::int64_t row, std::int64_t segment, std::int64_t segments) {
+    return (row / kRows * segments + segment) * kRows + row % kRows;
+  }
   // Whether activations laid out for one shape serve the other.
   [[nodiscard]] bool same_columns(const Tile16& other) const {
     return format == other.format && k == other.k && segment_elems == other.segment_elems;
@@ -99,6 +104,7 @@ struct Tile16 {
   }
 };
 
+static_assert(Tile16::scale_at(5, 0, 1) == 5 && Tile16::scale_at(35, 2, 3) == (2 * 3 + 2) * 16 + 3);
 static_assert(Tile16::transpose(0b00'00'00'10) == 0b00'00'00'10);               // column 0
 static_assert(Tile16::transpose(0b00'00'10'00) == 0b00'00'00'10 << 8);          // column 1 goes to byte 1
 static_assert(Tile16::transpose(0b00'00'00'10 << 8) == 0b00'00'10'00);          // column 4 to bits 2 and 3 of byte 0

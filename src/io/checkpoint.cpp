@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -26,23 +28,47 @@ constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kSingleName = "model.safetensors";
 
-// Files that are taken for checkpoints, by their first bytes, and what reads them.
+// Other kinds of files that are mistaken for checkpoints, by their first bytes, and what reads them.
 struct Stranger {
   std::string_view begin;
   std::string_view what;
 };
+constexpr std::string_view kOldGgml =
+    "it is a file of ggml from before GGUF; llama.cpp's convert_llama_ggml_to_gguf.py makes a GGUF of it";
+constexpr std::string_view kPage = "it is a web page, perhaps what a download answered in place of the weights";
 constexpr Stranger kStrangers[] = {
     {"PK\3\4",
      "it is a zip archive, no checkpoint; load_quantized() and `tern dequantize` read an .npz that tern wrote, "
      "and what PyTorch wrote must be saved as .safetensors first"},
     {"\x93NUMPY", "it is a .npy file, one tensor and no checkpoint; NpyFile::open() and `tern quantize` read it"},
     {"version https://git-lfs", "it is a pointer of Git LFS, not the weights; `git lfs pull` fetches them"},
+    {"\x1f\x8b", "it is compressed by gzip; unpack it first"},
+    {"\x80\x02", "it is a pickle of Python's, as PyTorch writes; save it as .safetensors first"},
+    {"\x89HDF", "it is an HDF5 file; save it as .safetensors first"},
+    {"lmgg", kOldGgml},
+    {"fmgg", kOldGgml},
+    {"tjgg", kOldGgml},
+    {"<!doctype", kPage},
+    {"<!DOCTYPE", kPage},
+    {"<html", kPage},
 };
 
-Result<ParsedContainer> parse_safetensors(std::span<const std::uint8_t> file) {
+Status refuse_stranger(std::span<const std::uint8_t> file) {
+  if (safetensors::has_magic(file)) return {};  // a header of 640 bytes begins as a pickle does
   for (const Stranger& stranger : kStrangers)
     if (text_of(file).starts_with(stranger.begin)) return error(Code::invalid_argument, kOpen, "{}", stranger.what);
+  return {};
+}
+
+Result<ParsedContainer> parse_safetensors(std::span<const std::uint8_t> file) {
+  TERN_RETURN_IF_ERROR(refuse_stranger(file));
   return safetensors::parse(file);
+}
+
+Result<ParsedContainer> parse_gguf(std::span<const std::uint8_t> file, const OpenOptions& options,
+                                   const Metadata* of_model = nullptr) {
+  TERN_RETURN_IF_ERROR(refuse_stranger(file));
+  return gguf::parse(file, options, of_model);
 }
 
 struct Place {
@@ -50,7 +76,7 @@ struct Place {
   std::size_t offset = 0;
 };
 
-// The one file to open among those of a kind: the one that everybody names so, or the only one.
+// Chooses the file to open among those of a kind: the one with the conventional name, or the only one.
 Result<std::string> one_of(const std::string& folder, std::vector<std::string> names, std::string_view usual) {
   if (std::ranges::find(names, usual) != names.end()) return std::string(usual);
   if (names.size() == 1) return names.front();
@@ -59,8 +85,8 @@ Result<std::string> one_of(const std::string& folder, std::vector<std::string> n
     names.resize(4);
     names.emplace_back("...");
   }
-  return error(Code::invalid_argument, kOpen, "'{}' holds several checkpoints; name one of them: {}", folder,
-               escaped(listed(names)));
+  return file_error(Code::invalid_argument, kOpen, "'{}' holds several checkpoints; name one of them: {}", folder,
+                    escaped(listed(names)));
 }
 
 // The checkpoint that a folder holds.
@@ -84,12 +110,12 @@ Result<std::string> find_in_folder(const std::string& folder) {
   std::erase_if(ggufs, [&](const std::string& file) { return all_ggufs.contains(gguf::first_part(file)); });
   const bool safetensors = !indices.empty() || !singles.empty();
   if (!safetensors && ggufs.empty())
-    return error(Code::invalid_argument, kOpen,
-                 "'{}' holds no .safetensors and no .gguf file; what PyTorch wrote must be saved as .safetensors first",
-                 folder);
+    return file_error(
+        Code::invalid_argument, kOpen,
+        "'{}' holds no .safetensors and no .gguf file; what PyTorch wrote must be saved as .safetensors first", folder);
   if (safetensors && !ggufs.empty())
-    return error(Code::invalid_argument, kOpen, "'{}' holds both .safetensors and .gguf files; name one of them",
-                 folder);
+    return file_error(Code::invalid_argument, kOpen, "'{}' holds both .safetensors and .gguf files; name one of them",
+                      folder);
   Result<std::string> found = !indices.empty() ? one_of(folder, indices, kIndexName)
                                                : one_of(folder, safetensors ? singles : ggufs, kSingleName);
   if (!found.ok()) return found;
@@ -106,20 +132,29 @@ struct Checkpoint::Impl {
   std::vector<StoredTensor> tensors;
   std::vector<Place> places;
   Metadata metadata;
-  std::unordered_map<std::string, std::size_t> key_places;  // into metadata
+  std::unordered_map<std::string, std::size_t> key_places;  // into metadata, of several files
   std::vector<std::string> notes;
-  std::unordered_map<std::string_view, std::size_t> by_name;  // into tensors, which no longer change
+  std::vector<std::uint32_t> by_name;  // indices of tensors, sorted by their names: a twelfth of a map
   std::size_t total_bytes = 0;
 
   // Takes over what a parser said of one file.
   void add(const std::string& file_path, std::shared_ptr<const MappedFile> map, ParsedContainer parsed) {
+    const std::size_t file = maps.size();
     files.push_back({file_path, map->bytes().size()});
+    // The header is known now; a large one's pages would stay in this process.
+    if (!parsed.offsets.empty()) map->release(0, *std::ranges::min_element(parsed.offsets));
     maps.push_back(std::move(map));
-    for (std::size_t i = 0; i < parsed.tensors.size(); ++i) {
-      total_bytes += parsed.tensors[i].bytes;
-      tensors.push_back(std::move(parsed.tensors[i]));
-      places.push_back({maps.size() - 1, parsed.offsets[i]});
+    places.reserve(places.size() + parsed.offsets.size());
+    for (const std::size_t offset : parsed.offsets) places.push_back({file, offset});
+    for (const StoredTensor& tensor : parsed.tensors) total_bytes += tensor.bytes;
+    if (file == 0) {
+      tensors = std::move(parsed.tensors);
+      metadata = std::move(parsed.metadata);
+      return;
     }
+    std::ranges::move(parsed.tensors, std::back_inserter(tensors));
+    if (file == 1)
+      for (std::size_t i = 0; i < metadata.size(); ++i) key_places.emplace(metadata[i].key, i);
     for (MetaEntry& entry : parsed.metadata) add_key(file_path, std::move(entry));
   }
 
@@ -135,18 +170,33 @@ struct Checkpoint::Impl {
   }
 
   Status index_names() {
-    by_name.reserve(tensors.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (const auto [found, added] = by_name.emplace(tensors[i].name, i); !added)
-        return error(Code::corrupt_file, kOpen, "'{}': tensor '{}' is in both '{}' and '{}'", path,
-                     printable(tensors[i].name), files[places[found->second].file].path, files[places[i].file].path);
-    return {};
+    by_name.resize(tensors.size());
+    std::iota(by_name.begin(), by_name.end(), 0U);
+    std::ranges::sort(by_name, {}, [&](std::uint32_t i) { return std::pair(std::string_view(tensors[i].name), i); });
+    std::size_t twice = tensors.size(), before = 0;  // the first that is there already, and where
+    for (std::size_t i = 1; i < by_name.size(); ++i)
+      if (tensors[by_name[i]].name == tensors[by_name[i - 1]].name && by_name[i] < twice) {
+        twice = by_name[i];
+        before = by_name[i - 1];
+      }
+    if (twice == tensors.size()) return {};
+    return file_error(Code::corrupt_file, kOpen, "'{}': tensor '{}' is in both '{}' and '{}'", path,
+                      printable(tensors[twice].name), files[places[before].file].path, files[places[twice].file].path);
+  }
+
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const {
+    const auto found =
+        std::ranges::lower_bound(by_name, name, {}, [&](std::uint32_t i) { return std::string_view(tensors[i].name); });
+    if (found == by_name.end() || tensors[*found].name != name) return std::nullopt;
+    return *found;
   }
 
   Status open_single(const std::string& file_path, std::shared_ptr<const MappedFile> map, const OpenOptions& options) {
-    const bool is_gguf = gguf::has_magic(map->bytes());
+    // By its first bytes; what begins as neither is told what is missing by its name.
+    const bool is_gguf =
+        gguf::has_magic(map->bytes()) || (file_path.ends_with(".gguf") && !safetensors::has_magic(map->bytes()));
     container = is_gguf ? Container::gguf : Container::safetensors;
-    auto parsed = is_gguf ? gguf::parse(map->bytes(), options) : parse_safetensors(map->bytes());
+    auto parsed = is_gguf ? parse_gguf(map->bytes(), options) : parse_safetensors(map->bytes());
     if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, file_path);
     if (is_gguf && gguf::split_of(parsed->metadata).count > 1)
       return open_parts(file_path, std::move(map), *std::move(parsed), options);
@@ -161,29 +211,30 @@ struct Checkpoint::Impl {
     const gguf::Split all = gguf::split_of(first_metadata);
     const std::string first_name = gguf::first_part(fs::path(first_path).filename().string());
     if (all.part != 0)
-      return error(Code::invalid_argument, kOpen, "'{}' is part {} of {}; name the first part{}", first_path,
-                   all.part + 1, all.count, first_name.empty() ? first_name : ", '" + first_name + "'");
+      return file_error(Code::invalid_argument, kOpen, "'{}' is part {} of {}; name the first part{}", first_path,
+                        all.part + 1, all.count, first_name.empty() ? first_name : ", '" + first_name + "'");
     const std::string prefix(gguf::part_prefix(first_path, 0, all.count));
     if (prefix.empty())
-      return error(Code::invalid_argument, kOpen,
-                   "'{}' is the first of {} parts; the others are found by its name, which must end with '{}'",
-                   first_path, all.count, gguf::part_ending(0, all.count));
+      return file_error(Code::invalid_argument, kOpen,
+                        "'{}' is the first of {} parts; the others are found by its name, which must end with '{}'",
+                        first_path, all.count, gguf::part_ending(0, all.count));
     add_part(first_path, std::move(first_map), std::move(first), options);
     for (std::int64_t part = 1; part < all.count; ++part) {
       const std::string part_path = prefix + gguf::part_ending(part, all.count);
       TERN_ASSIGN(map, MappedFile::open(part_path, kOpen));
-      auto parsed = gguf::parse(map->bytes(), options, &first_metadata);
+      auto parsed = parse_gguf(map->bytes(), options, &first_metadata);
       if (!parsed.ok()) return in_file(std::move(parsed).error(), kOpen, part_path);
       const gguf::Split said = gguf::split_of(parsed->metadata);
       if (said.part != part || said.count != all.count || said.tensors != all.tensors)
-        return error(Code::corrupt_file, kOpen,
-                     "'{}' says it is part {} of {} with {} tensors; by the first part it is part {} of {} with {}",
-                     part_path, said.part + 1, said.count, said.tensors, part + 1, all.count, all.tensors);
+        return file_error(
+            Code::corrupt_file, kOpen,
+            "'{}' says it is part {} of {} with {} tensors; by the first part it is part {} of {} with {}", part_path,
+            said.part + 1, said.count, said.tensors, part + 1, all.count, all.tensors);
       add_part(part_path, std::move(map), *std::move(parsed), options);
     }
     if (all.tensors >= 0 && std::cmp_not_equal(all.tensors, tensors.size()))
-      return error(Code::corrupt_file, kOpen, "'{}' says that its parts have {} tensors; they have {}", first_path,
-                   all.tensors, tensors.size());
+      return file_error(Code::corrupt_file, kOpen, "'{}' says that its parts have {} tensors; they have {}", first_path,
+                        all.tensors, tensors.size());
     return {};
   }
 
@@ -215,10 +266,11 @@ struct Checkpoint::Impl {
     }
     TERN_RETURN_IF_ERROR(index_names());
     for (const auto& entry : parsed_index->weight_map) {
-      const auto found = by_name.find(entry.tensor);
-      if (found == by_name.end() || places[found->second].file != shards.at(entry.file))
-        return error(Code::corrupt_file, kOpen, "'{}': tensor '{}' is not in '{}', where the weight_map says it is",
-                     index_path, printable(entry.tensor), printable(entry.file));
+      const auto found = find(entry.tensor);
+      if (!found || places[*found].file != shards.at(entry.file))
+        return file_error(Code::corrupt_file, kOpen,
+                          "'{}': tensor '{}' is not in '{}', where the weight_map says it is", index_path,
+                          printable(entry.tensor), printable(entry.file));
     }
     if (tensors.size() > parsed_index->weight_map.size())
       notes.push_back(fmt::format("the shards hold {} tensors that the weight_map of '{}' does not name",
@@ -260,10 +312,7 @@ const Metadata& Checkpoint::metadata() const { return impl_->metadata; }
 std::span<const std::string> Checkpoint::notes() const { return impl_->notes; }
 std::size_t Checkpoint::total_bytes() const { return impl_->total_bytes; }
 
-std::optional<std::size_t> Checkpoint::find(std::string_view name) const {
-  const auto found = impl_->by_name.find(name);
-  return found == impl_->by_name.end() ? std::nullopt : std::optional(found->second);
-}
+std::optional<std::size_t> Checkpoint::find(std::string_view name) const { return impl_->find(name); }
 
 std::span<const std::uint8_t> Checkpoint::data(std::size_t index) const {
   if (index >= impl_->tensors.size()) return {};

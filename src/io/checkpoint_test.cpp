@@ -113,7 +113,7 @@ TEST(Checkpoint, ATypeIdMeansOneThingInAFile) {
   const StoredTensor tl2{.name = "t", .type = StoredType::tl2, .shape = {32, 512}, .gguf_id = 39};
   const StoredTensor mxfp4{.name = "m", .type = StoredType::mxfp4, .shape = {32, 512}};
   const auto refused = CheckpointWriter::create(folder / "m.gguf", Container::gguf, {}, {tl2, mxfp4});
-  expect_error(refused, Code::unsupported, "both are type id 39 of GGUF; --later-tl2");
+  expect_error(refused, Code::unsupported, "both are type id 39 of GGUF; with WriteOptions::tl2_id");
   StoredTensor later = tl2;
   later.gguf_id = 42;
   EXPECT_TRUE(CheckpointWriter::create(folder / "m.gguf", Container::gguf, {}, {later, mxfp4}).ok());
@@ -216,12 +216,48 @@ TEST(Checkpoint, WhatIsNoneIsRefused) {
   write_text(folder / "model.safetensors", "version https://git-lfs.github.com/spec/v1\n");
   expect_error(Checkpoint::open(folder.path()), Code::invalid_argument, "model.safetensors': it is a pointer of Git");
   write_text(folder / "prose", "Call me Ishmael. Some years ago");
-  expect_error(Checkpoint::open(folder / "prose"), Code::corrupt_file, "Is it a .safetensors file?");
+  expect_error(Checkpoint::open(folder / "prose"), Code::corrupt_file,
+               "neither GGUF's magic nor the length of a safetensors");
   write_text(folder / "x.json", "[]");
   expect_error(Checkpoint::open(folder / "x.json"), Code::corrupt_file, "x.json': it is a list");
   write_text(folder / "text", "{\"weight_map\":{\"a\":1}}");
   expect_error(Checkpoint::open(folder / "text"), Code::corrupt_file, "weight_map: 'a' is a number");
   EXPECT_EQ(Checkpoint::open(folder / "empty").error().where, "Checkpoint::open");
+}
+
+// A .gguf that is none is told what its first bytes are, not that it is no .safetensors file.
+TEST(Checkpoint, WrongMagicIsToldByTheNameOfTheFile) {
+  const TempFolder folder;
+  const auto expect_told = [&](std::string_view bytes, Code code, std::string_view part) {
+    write_text(folder / "m.gguf", bytes);
+    const auto opened = Checkpoint::open(folder / "m.gguf");
+    expect_error(opened, code, part);
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().message.find(".safetensors file?"), std::string::npos);
+  };
+  expect_told("", Code::corrupt_file, "m.gguf': the file is empty; a GGUF file begins with GGUF");
+  expect_told("GG", Code::corrupt_file, "it ends after 2 bytes, inside the magic 'GGUF': it is truncated");
+  expect_told("Call me Ishmael", Code::corrupt_file,
+              "it begins with 'Call', where a GGUF file has 'GGUF': it is damaged, or in another format");
+  expect_told(std::string(100, '\0'), Code::corrupt_file, "it begins with '\\x00\\x00\\x00\\x00', where a GGUF");
+  expect_told("PK\x03\x04 and so on", Code::invalid_argument, "it is a zip archive");
+  expect_told("lmgg\1\0\0\0 and so on", Code::invalid_argument, "it is a file of ggml from before GGUF");
+  expect_told("<!doctype html><html>", Code::invalid_argument, "it is a web page");
+  expect_told("\x1f\x8b\x08 and so on", Code::invalid_argument, "it is compressed by gzip");
+}
+
+// 640 bytes of header make its length begin as a pickle of Python's does.
+TEST(Checkpoint, ALengthThatLooksLikeAnotherFormatIsALength) {
+  const TempFolder folder;
+  std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  header.append(640 - header.size(), ' ');
+  std::string file;
+  append_le(file, std::uint64_t{header.size()});
+  ASSERT_TRUE(file.starts_with("\x80\x02"));
+  write_text(folder / "m.safetensors", file + header + "x");
+  EXPECT_TRUE(Checkpoint::open(folder / "m.safetensors").ok());
+  write_text(folder / "p.bin", "\x80\x02}q\x01 and so on, a little longer");
+  expect_error(Checkpoint::open(folder / "p.bin"), Code::invalid_argument, "it is a pickle of Python's");
 }
 
 std::string part_name(int part, int count) {
@@ -282,7 +318,7 @@ TEST(Checkpoint, PartsThatDoNotBelongTogetherAreRefused) {
   write_part(folder, 2, 2, 9, {}, {bytes_tensor("b", 5)});
   expect_error(Checkpoint::open(path), Code::corrupt_file, "says that its parts have 9 tensors; they have 2");
   write_text(folder / part_name(2, 2), "GG");
-  expect_error(Checkpoint::open(path), Code::corrupt_file, "m-00002-of-00002.gguf': it begins with 'GG'");
+  expect_error(Checkpoint::open(path), Code::corrupt_file, "m-00002-of-00002.gguf': it ends after 2 bytes, inside");
   // A part is known by its keys: another name leads nowhere.
   fs::rename(path, folder / "m.gguf");
   expect_error(Checkpoint::open(folder / "m.gguf"), Code::invalid_argument, "must end with '-00001-of-00002.gguf'");

@@ -18,7 +18,7 @@ constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;  // an empty name, no axe
 constexpr std::size_t kMinArrayBytes = 4 + 8;           // of an array in an array
 constexpr std::size_t kMinTextBytes = 8;
 
-// Walks over the bytes; what a step is about is told to it for the error.
+// Walks over the bytes. Each step says what it reads, so that an error can name it.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::uint8_t> file) : file_(file) {}
@@ -185,7 +185,8 @@ Result<std::vector<Claim>> read_claims(Cursor& cursor, std::uint64_t count) {
   return claims;
 }
 
-// All of the file is there, as far as can be told: an id that means several types counts as the smallest of them.
+// Checks that the whole file is there, as far as can be known: an id that means several types counts as the smallest of
+// them.
 Status check_length(const std::vector<Claim>& claims, std::size_t data_offset, std::size_t file_bytes) {
   std::uint64_t needed = data_offset;
   for (const Claim& claim : claims) {
@@ -201,7 +202,7 @@ Status check_length(const std::vector<Claim>& claims, std::size_t data_offset, s
                needed, file_bytes);
 }
 
-// Sorts the claims by offset and tells each how many bytes it may have. Tensors without elements take none.
+// Sorts the claims by offset and computes how many bytes each may have. Tensors without elements take none.
 Status place(std::vector<Claim>& claims, std::size_t data_bytes, std::size_t alignment) {
   std::ranges::stable_sort(claims, {}, &Claim::offset);
   const auto is_empty = [](const Claim& claim) { return std::ranges::count(claim.tensor.shape, 0) > 0; };
@@ -233,7 +234,13 @@ struct Counts {
 Result<Counts> read_counts(Cursor& cursor, std::span<const std::uint8_t> file) {
   if (file.empty()) return error(Code::corrupt_file, kWhere, "the file is empty; a GGUF file begins with GGUF");
   const std::string_view start = text_of(file.first(std::min(file.size(), kMagic.size())));
-  if (start != kMagic) return error(Code::corrupt_file, kWhere, "it begins with '{}', not with GGUF", printable(start));
+  if (start != kMagic && kMagic.starts_with(start))
+    return error(Code::corrupt_file, kWhere, "it ends after {} bytes, inside the magic 'GGUF': it is truncated",
+                 file.size());
+  if (start != kMagic)
+    return error(Code::corrupt_file, kWhere,
+                 "it begins with '{}', where a GGUF file has 'GGUF': it is damaged, or in another format",
+                 printable(start));
   TERN_RETURN_IF_ERROR(cursor.bytes(kMagic.size(), "the magic"));
   TERN_ASSIGN(version, cursor.number<std::uint32_t>("the version"));
   if ((version & 0xFFFF) == 0 && version != 0)

@@ -115,8 +115,9 @@ TEST(Gguf, ReadsWhatOthersMayWrite) {
 
 TEST(Gguf, WrongBeginningsAreRefused) {
   expect_error(parse_gguf(""), Code::corrupt_file, "empty");
-  expect_error(parse_gguf("GG"), Code::corrupt_file, "begins with 'GG', not with GGUF");
-  expect_error(parse_gguf("PK\x03\x04..."), Code::corrupt_file, "begins with 'PK\\x03\\x04'");
+  expect_error(parse_gguf("GG"), Code::corrupt_file, "ends after 2 bytes, inside the magic 'GGUF': it is truncated");
+  expect_error(parse_gguf("PK\x03\x04..."), Code::corrupt_file,
+               "begins with 'PK\\x03\\x04', where a GGUF file has 'GGUF'");
   expect_error(parse_gguf("GGUF\3"), Code::corrupt_file, "ends after 5 bytes, inside the version");
   for (const std::uint32_t version : {0U, 1U, 4U})
     expect_error(parse_gguf("GGUF" + u32(version) + u64(0) + u64(0)), Code::unsupported,

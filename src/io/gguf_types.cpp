@@ -58,8 +58,8 @@ const Claim* misfit(const std::vector<Claim>& claims, int id, StoredType type, s
   return nullptr;
 }
 
-// The type of an id that has several. One that the caller names is it; of several, which are for other ids perhaps, the
-// evidence decides.
+// The type of an id that has several meanings. If the caller names exactly one of them, that is it; if several (perhaps
+// meant for other ids), the evidence decides.
 Result<StoredType> choose(const std::vector<Claim>& claims, const Claim& first, std::size_t alignment,
                           std::vector<StoredType> readings, const Metadata& metadata, const OpenOptions& options) {
   const int id = first.tensor.gguf_id;
@@ -83,7 +83,7 @@ Result<StoredType> choose(const std::vector<Claim>& claims, const Claim& first, 
   for (const StoredType type : fitting) names += fmt::format("{}{}", names.empty() ? "" : " or ", name(type));
   return error(Code::invalid_argument, kWhere,
                "tensor '{}' has type id {}, which is {}; {} bytes of room fit each of them, and the metadata do not "
-               "say. Say it with OpenOptions::gguf_types, or --gguf-type {}",
+               "say; give OpenOptions::gguf_types {}",
                printable(first.tensor.name), id, readings_text(first, fitting), first.room_bytes, names);
 }
 

@@ -41,7 +41,7 @@ TEST(GgufTypes, AmbiguityIsAnErrorThatNamesBoth) {
   // [512] is 144 bytes as Q2_0, 136 as Q2_0_G128: both leave less than 32 of 160.
   const std::string both = file({}, {tensor("w", {512}, 42, 0)}, 160);
   expect_error(parse_with(both), Code::invalid_argument, "Q2_0 (144 bytes) or Q2_0_G128 (136 bytes)");
-  expect_error(parse_with(both), Code::invalid_argument, "OpenOptions::gguf_types, or --gguf-type Q2_0 or Q2_0_G128");
+  expect_error(parse_with(both), Code::invalid_argument, "give OpenOptions::gguf_types Q2_0 or Q2_0_G128");
   expect_type(parse_with(both, {.gguf_types = {StoredType::q2_0_g128}}), StoredType::q2_0_g128, 136);
   expect_type(parse_with(both, {.gguf_types = {StoredType::mxfp4, StoredType::q2_0}}), StoredType::q2_0, 144);
   // Of two that are named, what fits; one may be meant for another id.
@@ -68,7 +68,8 @@ TEST(GgufTypes, MetadataDecideWhereTheRoomDoesNot) {
   const std::string bitnet = key("general.architecture", 8, text("bitnet-b1.58"));
   const std::string llama = key("general.architecture", 8, text("llama"));
   expect_type(parse_with(one(42, 1, 320, room, {bitnet})), StoredType::tl2, 96);
-  expect_error(parse_with(one(42, 1, 320, room, {llama})), Code::invalid_argument, "--gguf-type Q2_0 or TL2");
+  expect_error(parse_with(one(42, 1, 320, room, {llama})), Code::invalid_argument,
+               "give OpenOptions::gguf_types Q2_0 or TL2");
   expect_type(parse_with(one(42, 1, 320, room, {llama, key("general.file_type", 4, u32(41))})), StoredType::q2_0, 90);
   // bitnet.cpp's number for I2_S is Q1_0 for llama.cpp: it says nothing of 42.
   expect_error(parse_with(one(42, 1, 320, room, {key("general.file_type", 4, u32(40))})), Code::invalid_argument,

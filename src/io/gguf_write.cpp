@@ -116,8 +116,8 @@ Result<PlannedContainer> plan(const Metadata& metadata, std::vector<StoredTensor
     const StoredTensor& first = *first_of_id.emplace(tensor.gguf_id, &tensor).first->second;
     if (first.type != tensor.type)
       return error(Code::unsupported, kWhere,
-                   "'{}' is {} and '{}' is {}, and both are type id {} of GGUF; --later-tl2 writes TL2 as 42, --drop "
-                   "leaves tensors out",
+                   "'{}' is {} and '{}' is {}, and both are type id {} of GGUF; with WriteOptions::tl2_id TL2 is 42, "
+                   "and WriteOptions::drop leaves tensors out",
                    printable(first.name), name(first.type), printable(tensor.name), name(tensor.type), tensor.gguf_id);
     planned.offsets.push_back(static_cast<std::size_t>(offset));
     const auto end = checked_add(offset, static_cast<std::int64_t>(round_up(tensor.bytes, *alignment)));

@@ -24,23 +24,23 @@ struct Descriptor {
   }
 };
 
-std::string_view kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a directory";
-  if (S_ISFIFO(mode)) return "a pipe";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
+Status check_regular(const struct stat& info, std::string_view where, const std::string& path) {
+  if (S_ISREG(info.st_mode)) return {};
+  return file_error(Code::io_error, where, "'{}' is {}, not a regular file{}", path, kind_of(info.st_mode),
+                    S_ISDIR(info.st_mode) ? "" : "; write what it gives to a file first");
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path, std::string_view where) {
-  // Without O_NONBLOCK a pipe would hold us here until somebody writes to it.
+  // Looked at before it is opened: that alone may rewind a device, or let a writer into a pipe that nobody will read.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) TERN_RETURN_IF_ERROR(check_regular(info, where, path));
+  // Without O_NONBLOCK a pipe that has come since would hold us here until somebody writes to it.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return os_error(errno, where, "open", path);
-  struct stat info {};
   if (::fstat(file.fd, &info) != 0) return os_error(errno, where, "look at", path);
-  if (!S_ISREG(info.st_mode))
-    return error(Code::io_error, where, "'{}' is {}, not a regular file", path, kind_of(info.st_mode));
+  TERN_RETURN_IF_ERROR(check_regular(info, where, path));
   const auto size_bytes = static_cast<std::size_t>(info.st_size);
   if (size_bytes == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}));  // mmap refuses no bytes
   void* data = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);

@@ -1,4 +1,4 @@
-// NpyFile, save_npy and save_raw.
+// NpyFile, save_npy, save_raw and their streams.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -19,6 +19,8 @@ constexpr std::string_view kOpen = "NpyFile::open";
 constexpr std::string_view kOpenRaw = "NpyFile::open_raw";
 constexpr std::string_view kSave = "save_npy";
 constexpr std::string_view kSaveRaw = "save_raw";
+constexpr std::string_view kWriteNpy = "write_npy";
+constexpr std::string_view kWriteRaw = "write_raw";
 
 // Everything a view can get wrong, before a file is made for it. Answers how many elements it has.
 Result<std::int64_t> check_view(std::string_view where, const ConstTensorView& tensor) {
@@ -39,7 +41,7 @@ Result<std::int64_t> check_view(std::string_view where, const ConstTensorView& t
 // Writes the elements in row-major order: whole dense stretches as they lie, short ones gathered in a buffer.
 class ElementWriter {
  public:
-  ElementWriter(OutputFile& file, ProgressMeter& meter) : file_(file), meter_(meter) {}
+  ElementWriter(OutputBytes& out, ProgressMeter& meter) : out_(out), meter_(meter) {}
 
   Status write(const ConstTensorView& tensor, std::int64_t count) {
     if (count == 0) return {};
@@ -85,27 +87,52 @@ class ElementWriter {
   Status put(std::span<const std::uint8_t> bytes) {
     for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kWriteChunkBytes))) {
       const auto chunk = bytes.first(std::min(bytes.size(), kWriteChunkBytes));
-      TERN_RETURN_IF_ERROR(file_.write(chunk));
+      TERN_RETURN_IF_ERROR(out_.write(chunk));
       meter_.advance(chunk.size());
     }
     return {};
   }
 
-  OutputFile& file_;
+  OutputBytes& out_;
   ProgressMeter& meter_;
   std::vector<std::uint8_t> buffer_;
 };
 
-// The header, which raw files have none of, then the elements.
+// A header, which raw files have none of, and the elements of a view that was checked.
+struct Content {
+  const std::string& header;
+  const ConstTensorView& tensor;
+  std::int64_t count;
+
+  [[nodiscard]] std::size_t bytes() const {
+    return header.size() + static_cast<std::size_t>(count) * size_of(tensor.dtype);
+  }
+  [[nodiscard]] Status write(OutputBytes& out, ProgressMeter& meter) const {
+    TERN_RETURN_IF_ERROR(out.write(bytes_of(header)));
+    meter.advance(header.size());
+    return ElementWriter(out, meter).write(tensor, count);
+  }
+};
+
 Status save(std::string_view where, const std::string& path, const std::string& header, const ConstTensorView& tensor,
             const Progress& progress) {
   TERN_ASSIGN(count, check_view(where, tensor));
+  const Content content{header, tensor, count};
   TERN_ASSIGN(file, OutputFile::create(path, where));
-  ProgressMeter meter(progress, header.size() + static_cast<std::size_t>(count) * size_of(tensor.dtype));
-  TERN_RETURN_IF_ERROR(file.write(bytes_of(header)));
-  meter.advance(header.size());
-  TERN_RETURN_IF_ERROR(ElementWriter(file, meter).write(tensor, count));
+  ProgressMeter meter(progress, content.bytes());
+  TERN_RETURN_IF_ERROR(content.write(file, meter));
   TERN_RETURN_IF_ERROR(file.commit());
+  meter.finish();
+  return {};
+}
+
+Status stream(std::string_view where, const ByteWriter& writer, const std::string& header,
+              const ConstTensorView& tensor, const Progress& progress) {
+  TERN_ASSIGN(count, check_view(where, tensor));
+  const Content content{header, tensor, count};
+  TERN_ASSIGN(out, OutputStream::create(writer, where));
+  ProgressMeter meter(progress, content.bytes());
+  TERN_RETURN_IF_ERROR(content.write(out, meter));
   meter.finish();
   return {};
 }
@@ -123,8 +150,8 @@ Result<NpyFile> NpyFile::open(const std::string& path) {
   auto header = npy::parse(file->bytes());
   if (!header.ok()) return in_file(std::move(header).error(), kOpen, path);
   if (header->text_bytes)
-    return error(Code::unsupported, kOpen, "'{}': dtype '|S{}' is text; save an array of numbers", path,
-                 *header->text_bytes);
+    return file_error(Code::unsupported, kOpen, "'{}': dtype '|S{}' is text; save an array of numbers", path,
+                      *header->text_bytes);
   // May be unaligned where the writer did not pad the header (npy.h).
   const std::uint8_t* data = file->bytes().data() + header->data_offset;
   return NpyFile(
@@ -139,11 +166,11 @@ Result<NpyFile> NpyFile::open_raw(const std::string& path, DType dtype, const Sh
                  name(dtype));
   TERN_ASSIGN(file, MappedFile::open(path, kOpenRaw));
   if (npy::has_magic(file->bytes()))
-    return error(Code::invalid_argument, kOpenRaw,
-                 "'{}' is a .npy file, which says its dtype and shape itself; leave both out", path);
+    return file_error(Code::invalid_argument, kOpenRaw,
+                      "'{}' is a .npy file, which says its dtype and shape itself; leave both out", path);
   if (file->bytes().size() != static_cast<std::size_t>(*bytes))
-    return error(Code::invalid_argument, kOpenRaw, "'{}' has {} bytes, but {} of {} needs {}", path,
-                 file->bytes().size(), name(shape), name(dtype), *bytes);
+    return file_error(Code::invalid_argument, kOpenRaw, "'{}' has {} bytes, but {} of {} needs {}", path,
+                      file->bytes().size(), name(shape), name(dtype), *bytes);
   const std::uint8_t* data = file->bytes().data();
   return NpyFile(std::make_shared<const Impl>(Impl{path, std::move(file), ConstTensorView(data, dtype, shape)}));
 }
@@ -159,6 +186,15 @@ Status save_npy(const std::string& path, const ConstTensorView& tensor, const Pr
 
 Status save_raw(const std::string& path, const ConstTensorView& tensor, const Progress& progress) {
   return save(kSaveRaw, path, {}, tensor, progress);
+}
+
+Status write_npy(const ByteWriter& writer, const ConstTensorView& tensor, const Progress& progress) {
+  TERN_ASSIGN(header, npy::make_header(tensor.dtype, tensor.shape));
+  return stream(kWriteNpy, writer, header, tensor, progress);
+}
+
+Status write_raw(const ByteWriter& writer, const ConstTensorView& tensor, const Progress& progress) {
+  return stream(kWriteRaw, writer, {}, tensor, progress);
 }
 
 }  // namespace tern

@@ -1,10 +1,14 @@
 // NpyFile, save_npy and save_raw on real files.
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <numeric>
 #include <vector>
 
+#include "base/errors.h"
 #include "tern/io.h"
 #include "tests/support/test_files.h"
 
@@ -116,6 +120,17 @@ TEST(NpyFile, WhatCannotBeOpenedIsNamed) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   expect_error(NpyFile::open(folder / "pipe"), Code::io_error, "is a pipe, not a regular file");
   expect_error(NpyFile::open("/dev/zero"), Code::io_error, "is a device, not a regular file");
+  expect_error(NpyFile::open(folder / "pipe"), Code::io_error, "write what it gives to a file first");
+  // A socket cannot be opened: only who looks before can say what it is.
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const std::string socket = folder / "socket";
+  ASSERT_LT(socket.size(), sizeof(name.sun_path));
+  socket.copy(name.sun_path, socket.size());
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  expect_error(NpyFile::open(socket), Code::io_error, "is a socket, not a regular file");
+  ::close(listener);
   write_text(folder / "empty.npy", "");
   expect_error(NpyFile::open(folder / "empty.npy"), Code::corrupt_file, "empty.npy': the file is empty");
   const auto junk = (write_text(folder / "junk.npy", "hello"), NpyFile::open(folder / "junk.npy"));
@@ -176,6 +191,50 @@ TEST(SaveNpy, StridedViewsAreGathered) {
     const auto* values = static_cast<const std::int32_t*>(file->view().data);
     EXPECT_EQ(std::vector<std::int32_t>(values, values + c.expected.size()), c.expected) << name(c.shape);
   }
+}
+
+TEST(WriteNpy, AStreamHasTheBytesOfAFile) {
+  const TempFolder folder;
+  std::vector<float> x(600 * 1000);  // more than is written at a time
+  std::iota(x.begin(), x.end(), 0.0F);
+  std::string streamed;
+  const ByteWriter writer = [&](std::span<const std::uint8_t> bytes) {
+    streamed += text_of(bytes);
+    return Status();
+  };
+  for (const ConstTensorView& view : {ConstTensorView(x.data(), DType::f32, {600, 1000}),
+                                      ConstTensorView(x.data(), DType::f32, {1000, 600}, {1, 1000}, {}),
+                                      ConstTensorView(x.data(), DType::f32, {0, 3})}) {
+    std::size_t told = 0, total = 1;
+    const Progress progress = [&](std::size_t done, std::size_t all) { told = done, total = all; };
+    streamed.clear();
+    ASSERT_TRUE(write_npy(writer, view, progress).ok());
+    EXPECT_EQ(told, total);
+    EXPECT_EQ(total, streamed.size());
+    ASSERT_TRUE(save_npy(folder / "x.npy", view).ok());
+    EXPECT_TRUE(streamed == read_text(folder / "x.npy")) << name(view.shape);
+    streamed.clear();
+    ASSERT_TRUE(write_raw(writer, view).ok());
+    ASSERT_TRUE(save_raw(folder / "x.bin", view).ok());
+    EXPECT_TRUE(streamed == read_text(folder / "x.bin")) << name(view.shape);
+  }
+}
+
+TEST(WriteNpy, TheErrorOfTheWriterIsTheAnswer) {
+  const std::vector<float> x(600 * 1000);
+  const ConstTensorView view(x.data(), DType::f32, {600, 1000});
+  std::size_t taken = 0, calls_after = 0;
+  const ByteWriter full = [&](std::span<const std::uint8_t> bytes) -> Status {
+    if (taken > 1'000'000) ++calls_after;
+    taken += bytes.size();
+    if (taken > 1'000'000) return error(Code::io_error, "disk", "full at {}", 1'000'000);
+    return {};
+  };
+  expect_error(write_npy(full, view), Code::io_error, "full at 1000000");
+  EXPECT_EQ(calls_after, 0U) << "nothing comes behind an error";
+  expect_error(write_npy({}, view), Code::invalid_argument, "the writer is empty");
+  expect_error(write_npy(full, ConstTensorView(x.data(), DType::bf16, {3})), Code::unsupported, "bf16");
+  expect_error(write_raw(full, ConstTensorView(nullptr, DType::f32, {3})), Code::invalid_argument, "null");
 }
 
 TEST(SaveNpy, BigStridedRowsCrossTheBuffer) {

@@ -21,6 +21,7 @@ namespace {
 constexpr mode_t kMode = 0666;         // less what the umask takes away, as for any file a program makes
 constexpr std::size_t kMaxStem = 200;  // so that a name of the longest length (255) has a temporary one too
 constexpr std::time_t kOldSeconds = 60;
+constexpr int kMaxLinks = 40;  // Linux follows no more
 
 struct Place {
   std::string folder;  // empty, or with its slash
@@ -65,22 +66,55 @@ bool is_stale(const std::string& file, pid_t owner) {
   return stale;
 }
 
-// Whether a rename onto `path` would destroy something that is not a plain file, or one that is write-protected.
-Status check_target(const std::string& path, std::string_view where) {
-  struct stat target {};
-  if (::stat(path.c_str(), &target) != 0) {  // follows a link: /dev/stdout is one
-    if (errno == ENOENT) return {};          // nothing there, or a link to nothing, which is replaced
-    return os_error(errno, where, "write", path);
+// Removes what processes that were killed left of this output: temporary files beside it that nobody holds.
+void remove_stale_outputs(const Place& place) {
+  namespace fs = std::filesystem;
+  const std::string stem = temporary_stem(place.name);
+  std::error_code failure;
+  for (fs::directory_iterator entry(place.folder.empty() ? "." : place.folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    const std::string file = entry->path().filename().string();
+    if (const pid_t owner = owner_of(file, stem); owner > 0 && is_stale(place.folder + file, owner))
+      ::unlink((place.folder + file).c_str());
   }
-  if (S_ISDIR(target.st_mode))
-    return error(Code::io_error, where, "cannot write '{}': it is a directory; name a file in it", path);
-  if (!S_ISREG(target.st_mode))
-    return error(Code::io_error, where,
-                 "cannot write '{}': it is a device, pipe or socket, which cannot be replaced as a whole; name a file",
-                 path);
+}
+
+struct Target {
+  std::string path;
+  std::string shown;  // "link -> target" where a link led there
+};
+
+// Where a rename must put the output so that links stay links. Refused is what a rename would destroy: something that
+// is no plain file, or a file that is write-protected.
+Result<Target> find_target(const std::string& path, std::string_view where) {
+  struct stat info {};
+  const bool exists = ::stat(path.c_str(), &info) == 0;  // follows links: /dev/stdout is one
+  if (!exists && errno != ENOENT) return os_error(errno, where, "write", path);
+  if (exists && S_ISDIR(info.st_mode))
+    return file_error(Code::io_error, where, "cannot write '{}': it is a directory; name a file in it", path);
+  if (exists && !S_ISREG(info.st_mode))
+    return file_error(Code::io_error, where,
+                      "cannot write '{}': it is {}, which cannot be replaced as a whole; name a file", path,
+                      kind_of(info.st_mode));
+  Target target{path, path};
+  std::error_code no_link;
+  for (int links = 0; links < kMaxLinks; ++links) {
+    const std::filesystem::path next = std::filesystem::read_symlink(target.path, no_link);
+    if (no_link) break;
+    target.path = next.is_absolute() ? next.string() : place_of(target.path).folder + next.string();
+    target.shown = fmt::format("{} -> {}", path, target.path);
+  }
+  // What /proc calls a link may lead to a file whose name is gone, or was never there.
+  struct stat found {};
+  const bool same = ::lstat(target.path.c_str(), &found) == 0
+                        ? exists && found.st_dev == info.st_dev && found.st_ino == info.st_ino
+                        : !exists;
+  if (!same)
+    return file_error(Code::io_error, where, "cannot write '{}': there is no file of this name at the end of the link",
+                      target.shown);
   // rename() asks only the directory, but who protects a file wants it kept.
-  if (::access(path.c_str(), W_OK) != 0) return os_error(errno, where, "write", path);
-  return {};
+  if (exists && ::access(target.path.c_str(), W_OK) != 0) return os_error(errno, where, "write", target.shown);
+  return target;
 }
 
 // Calls write_some(rest) until nothing is left; 0, or the errno that stopped it.
@@ -98,43 +132,60 @@ int write_fully(std::span<const std::uint8_t> bytes, WriteSome&& write_some) {
 
 }  // namespace
 
+Result<OutputStream> OutputStream::create(const ByteWriter& writer, std::string_view where) {
+  if (!writer) return error(Code::invalid_argument, where, "the writer is empty; give a function that takes the bytes");
+  return OutputStream(writer);
+}
+
+Status OutputStream::write(std::span<const std::uint8_t> bytes) {
+  if (bytes.empty()) return {};
+  TERN_RETURN_IF_ERROR((*writer_)(bytes));
+  written_bytes_ += bytes.size();
+  return {};
+}
+
 Result<OutputFile> OutputFile::create(const std::string& path, std::string_view where) {
-  const auto [folder, name] = place_of(path);
-  if (name.empty() || path.find('\0') != std::string::npos)
-    return error(Code::io_error, where, "cannot write '{}': it does not name a file", path);
-  TERN_RETURN_IF_ERROR(check_target(path, where));
+  if (path.empty() || path.ends_with('/') || path.find('\0') != std::string::npos)
+    return file_error(Code::io_error, where, "cannot write '{}': it does not name a file", path);
+  TERN_ASSIGN(target, find_target(path, where));
+  const Place place = place_of(target.path);
+  if (place.name.empty())
+    return file_error(Code::io_error, where, "cannot write '{}': it does not name a file", target.shown);
+  remove_stale_outputs(place);
 
   static std::atomic<unsigned> counter = 0;
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::string temporary =
-        fmt::format("{}{}{}.{}.tmp", folder, temporary_stem(name), ::getpid(), counter.fetch_add(1));
+        fmt::format("{}{}{}.{}.tmp", place.folder, temporary_stem(place.name), ::getpid(), counter.fetch_add(1));
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode);
     if (fd >= 0) {
       ::flock(fd, LOCK_EX | LOCK_NB);  // for remove_stale_outputs(); where it cannot be had, nothing is removed
-      return OutputFile(fd, path, std::move(temporary), where);
+      return OutputFile(fd, std::move(target.path), std::move(target.shown), std::move(temporary), where);
     }
     const int number = errno;
     std::error_code ignored;
-    if (number == ENOENT && !std::filesystem::exists(folder, ignored))  // /proc is there and says the same
-      return error(Code::io_error, where, "cannot write '{}': there is no folder '{}'", path, folder);
-    if (number != EEXIST && number != EINTR) return os_error(number, where, "write", path);
+    if (number == ENOENT && !std::filesystem::exists(place.folder, ignored))  // /proc is there and says the same
+      return file_error(Code::io_error, where, "cannot write '{}': there is no folder '{}'", target.shown,
+                        place.folder);
+    if (number != EEXIST && number != EINTR) return os_error(number, where, "write", target.shown);
   }
-  return error(Code::io_error, where, "cannot write '{}': temporary names beside it are all taken", path);
+  return file_error(Code::io_error, where, "cannot write '{}': temporary names beside it are all taken", target.shown);
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      path_(std::move(other.path_)),
+    : OutputBytes(other),
+      fd_(std::exchange(other.fd_, -1)),
+      target_(std::move(other.target_)),
+      shown_(std::move(other.shown_)),
       temporary_(std::exchange(other.temporary_, {})),
-      where_(other.where_),
-      written_bytes_(other.written_bytes_) {}
+      where_(other.where_) {}
 
 OutputFile::~OutputFile() {
   if (fd_ >= 0) ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-Status OutputFile::failed(int number) const { return os_error(number, where_, "write", path_); }
+Status OutputFile::failed(int number) const { return os_error(number, where_, "write", shown_); }
 
 Status OutputFile::write(std::span<const std::uint8_t> bytes) {
   const int number = write_fully(bytes, [&](auto rest) { return ::write(fd_, rest.data(), rest.size()); });
@@ -164,22 +215,9 @@ Status OutputFile::commit() {
     if (errno != EINTR) return failed(errno);
   }
   if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) return failed(errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return failed(errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) return failed(errno);
   temporary_.clear();
   return {};
-}
-
-void remove_stale_outputs(const std::string& path) {
-  namespace fs = std::filesystem;
-  const auto [folder, name] = place_of(path);
-  const std::string stem = temporary_stem(name);
-  std::error_code failure;
-  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failure), end; !failure && entry != end;
-       entry.increment(failure)) {
-    const std::string file = entry->path().filename().string();
-    if (const pid_t owner = owner_of(file, stem); owner > 0 && is_stale(folder + file, owner))
-      ::unlink((folder + file).c_str());
-  }
 }
 
 bool same_file(const std::string& a, const std::string& b) {

@@ -11,41 +11,64 @@
 
 namespace tern {
 
-// Writes to a temporary name beside `path`; commit() gives it the name, dropping it without commit() removes it.
-class OutputFile {
+// Takes the bytes of an output in their order.
+class OutputBytes {
  public:
-  // A file or link at `path` is replaced by commit(); a directory, pipe or device is refused here. `where` is the
-  // operation that errors name and must outlive the file.
+  virtual ~OutputBytes() = default;
+  virtual Status write(std::span<const std::uint8_t> bytes) = 0;
+  [[nodiscard]] std::size_t written_bytes() const { return written_bytes_; }
+
+ protected:
+  std::size_t written_bytes_ = 0;
+};
+
+// Hands them to a caller's function, which cannot go back.
+class OutputStream final : public OutputBytes {
+ public:
+  static Result<OutputStream> create(const ByteWriter& writer, std::string_view where);  // refuses an empty function
+  Status write(std::span<const std::uint8_t> bytes) override;
+
+ private:
+  explicit OutputStream(const ByteWriter& writer) : writer_(&writer) {}
+  const ByteWriter* writer_;
+};
+
+// Writes to a temporary name beside `path`; commit() gives it the name, dropping it without commit() removes it.
+class OutputFile final : public OutputBytes {
+ public:
+  // A file at `path` is replaced by commit(). A link is followed and stays: what it leads to is replaced, or made where
+  // there is nothing. A directory, pipe, device or socket is refused here. Temporary files that killed processes left
+  // of this output are removed. `where` is the operation that errors name and must outlive the file.
   static Result<OutputFile> create(const std::string& path, std::string_view where);
 
-  ~OutputFile();
+  ~OutputFile() override;
   OutputFile(OutputFile&&) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  Status write(std::span<const std::uint8_t> bytes);
+  Status write(std::span<const std::uint8_t> bytes) override;
   Status overwrite(std::size_t offset, std::span<const std::uint8_t> bytes);  // of what is written or skipped already
   Status skip(std::size_t bytes);  // zeros where nothing is overwritten; the last bytes of a file are not skipped
-  [[nodiscard]] std::size_t written_bytes() const { return written_bytes_; }
 
   // Flushes to the disk and renames. When it fails nothing is left behind and what was at `path` is untouched.
   Status commit();
 
  private:
-  OutputFile(int fd, std::string path, std::string temporary, std::string_view where)
-      : fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)), where_(where) {}
+  OutputFile(int fd, std::string target, std::string shown, std::string temporary, std::string_view where)
+      : fd_(fd),
+        target_(std::move(target)),
+        shown_(std::move(shown)),
+        temporary_(std::move(temporary)),
+        where_(where) {}
   Status failed(int number) const;
 
   int fd_ = -1;
-  std::string path_;
+  std::string target_;     // no link
+  std::string shown_;      // for errors: as it was given, and what it leads to
   std::string temporary_;  // empty once renamed
   std::string_view where_;
-  std::size_t written_bytes_ = 0;
 };
-
-// Removes what processes that were killed left of this output: temporary files beside it that nobody holds.
-void remove_stale_outputs(const std::string& path);
 
 bool same_file(const std::string& a, const std::string& b);
 

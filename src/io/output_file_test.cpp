@@ -1,15 +1,18 @@
 // Output files: whole or not there, whatever the disk says.
 #include "io/output_file.h"
 
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <functional>
 
+#include "base/errors.h"
 #include "tests/support/test_files.h"
 
 namespace tern {
@@ -71,20 +74,110 @@ TEST(OutputFile, WithoutCommitNothingIsLeftAndTheOldOneStays) {
   EXPECT_EQ(read_text(folder / "x.bin"), "old");
 }
 
-TEST(OutputFile, ReplacesFilesAndLinksButNotWhatLinksPointTo) {
+TEST(OutputFile, FollowsLinksWhichStay) {
   const TempFolder folder;
-  write_text(folder / "x.bin", "old");
-  fs::create_symlink("x.bin", folder / "link");
-  fs::create_symlink("nowhere", folder / "dangling");
-  ASSERT_TRUE(write_whole(folder / "link", "new").ok());
-  ASSERT_TRUE(write_whole(folder / "dangling", "new").ok());
-  EXPECT_FALSE(fs::is_symlink(folder / "link"));
-  EXPECT_EQ(read_text(folder / "link"), "new");
-  EXPECT_EQ(read_text(folder / "dangling"), "new");
-  EXPECT_EQ(read_text(folder / "x.bin"), "old");
-  ASSERT_TRUE(write_whole(folder / "x.bin", "newer").ok());
-  EXPECT_EQ(read_text(folder / "x.bin"), "newer");
+  fs::create_directory(folder / "sub");
+  write_text(folder / "sub/x.bin", "old");
+  fs::create_symlink("sub/x.bin", folder / "link");
+  fs::create_symlink(folder / "link", folder / "chain");
+  fs::create_symlink("../link", folder / "sub/back");
+  for (const char* name : {"link", "chain", "sub/back", "sub/../sub/./back"}) {
+    SCOPED_TRACE(name);
+    const Status written = write_whole(folder / name, name);
+    ASSERT_TRUE(written.ok()) << written.error().str();
+    EXPECT_EQ(read_text(folder / "sub/x.bin"), name);
+  }
+  for (const char* name : {"link", "chain", "sub/back"}) EXPECT_TRUE(fs::is_symlink(folder / name)) << name;
+  EXPECT_FALSE(fs::is_symlink(folder / "sub/x.bin"));
   EXPECT_EQ(folder.count(), 3U);
+}
+
+// Its temporary file lies beside what the link leads to: the link may be on another disk, or in a folder that is full.
+TEST(OutputFile, ADanglingLinkGetsWhatItNames) {
+  const TempFolder folder;
+  fs::create_directory(folder / "sub");
+  fs::create_symlink("sub/x.bin", folder / "link");
+  {
+    const auto file = OutputFile::create(folder / "link", "test");
+    ASSERT_TRUE(file.ok()) << file.error().str();
+    EXPECT_EQ(folder.count(), 2U) << "nothing beside the link";
+    EXPECT_FALSE(fs::is_empty(folder / "sub"));
+  }
+  EXPECT_TRUE(fs::is_empty(folder / "sub"));
+  ASSERT_TRUE(write_whole(folder / "link", "new").ok());
+  EXPECT_EQ(read_text(folder / "sub/x.bin"), "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  fs::create_symlink("none/x.bin", folder / "lost");
+  expect_error(write_whole(folder / "lost", "x"), Code::io_error, "lost -> " + folder / "none/x.bin");
+  expect_error(write_whole(folder / "lost", "x"), Code::io_error, "there is no folder '");
+  fs::create_symlink("round", folder / "round");
+  expect_error(write_whole(folder / "round", "x"), Code::io_error, "symbolic links");
+}
+
+// As /dev/stdout is for root, whose machine would be left with a file in its place.
+TEST(OutputFile, WhatLinksLeadToIsNoDevice) {
+  const TempFolder folder;
+  if (::mknod((folder / "null").c_str(), S_IFCHR | 0600, ::makedev(1, 3)) != 0)
+    GTEST_SKIP() << "only root can make a device";
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"null", "pipe"}) {
+    fs::create_symlink(name, folder / (std::string("to_") + name));
+    struct stat before {
+    }, after{};
+    ASSERT_EQ(::stat((folder / name).c_str(), &before), 0);
+    for (const std::string& path : {folder / name, folder / (std::string("to_") + name)})
+      expect_error(write_whole(path, "x"), Code::io_error,
+                   std::string("it is ") + (name[0] == 'n' ? "a device" : "a pipe") + ", which cannot be replaced");
+    ASSERT_EQ(::lstat((folder / name).c_str(), &after), 0);
+    EXPECT_EQ(before.st_ino, after.st_ino);
+    EXPECT_EQ(before.st_mode, after.st_mode);
+  }
+  EXPECT_EQ(folder.count(), 4U);
+}
+
+// What /proc says of an open file that was removed is no name.
+TEST(OutputFile, AFileWithoutANameIsRefused) {
+  const TempFolder folder;
+  if (!fs::exists("/proc/self/fd")) GTEST_SKIP() << "there is no /proc";
+  const int fd = ::open((folder / "gone").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(fd, 0);
+  fs::create_symlink("/proc/self/fd/" + std::to_string(fd), folder / "link");
+  ASSERT_TRUE(write_whole(folder / "link", "x").ok()) << "it has a name as yet";
+  EXPECT_EQ(read_text(folder / "gone"), "x");
+  fs::remove(folder / "gone");
+  expect_error(write_whole(folder / "link", "x"), Code::io_error, "there is no file of this name at the end");
+  ::close(fd);
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+// Processes that were killed leave their temporary files; those that live keep theirs.
+TEST(OutputFile, TheNextOneClearsUp) {
+  const TempFolder folder;
+  const std::string dead = folder / ".x.bin.999999999.7.tmp";
+  const std::string living = folder / (".x.bin." + std::to_string(::getpid()) + ".99999.tmp");
+  const std::string others = folder / ".y.bin.999999999.7.tmp", odd = folder / ".x.bin.1x.7.tmp";
+  for (const std::string& file : {dead, living, others, odd}) write_text(file, "bytes");
+  fs::create_symlink("x.bin", folder / "link");
+  ASSERT_TRUE(write_whole(folder / "link", "x").ok());
+  EXPECT_FALSE(fs::exists(dead));
+  for (const std::string& file : {living, others, odd}) EXPECT_TRUE(fs::exists(file)) << file;
+}
+
+TEST(OutputStream, HandsOnTheBytesAndTheError) {
+  std::string taken;
+  const ByteWriter writer = [&](std::span<const std::uint8_t> bytes) -> Status {
+    if (taken.size() + bytes.size() > 8) return error(Code::io_error, "test", "full");
+    taken += text_of(bytes);
+    return {};
+  };
+  auto out = OutputStream::create(writer, "test");
+  ASSERT_TRUE(out.ok());
+  EXPECT_TRUE(out->write(bytes_of("hello ")).ok());
+  EXPECT_TRUE(out->write({}).ok());
+  EXPECT_EQ(out->written_bytes(), 6U);
+  expect_error(out->write(bytes_of("world")), Code::io_error, "full");
+  EXPECT_EQ(taken, "hello ");
+  expect_error(OutputStream::create(ByteWriter(), "test"), Code::invalid_argument, "the writer is empty");
 }
 
 TEST(OutputFile, HasTheModeThatTheUmaskLeaves) {
@@ -119,8 +212,8 @@ TEST(OutputFile, PathsThatCannotBeWrittenAreNamed) {
   expect_error(write_whole(folder / "sub/", "x"), Code::io_error, "it does not name a file");
   expect_error(write_whole("", "x"), Code::io_error, "it does not name a file");
   expect_error(write_whole(std::string("a\0b", 3), "x"), Code::io_error, "it does not name a file");
-  expect_error(write_whole(folder / "pipe", "x"), Code::io_error, "it is a device, pipe or socket");
-  expect_error(write_whole(folder / "null", "x"), Code::io_error, "it is a device, pipe or socket");
+  expect_error(write_whole(folder / "pipe", "x"), Code::io_error, "it is a pipe");
+  expect_error(write_whole(folder / "null", "x"), Code::io_error, "it is a device");
   expect_error(write_whole("/dev/full", "x"), Code::io_error, "cannot write '/dev/full': it is a device");
   expect_error(write_whole("/proc/tern.npy", "x"), Code::io_error, "cannot write '/proc/tern.npy'");
   EXPECT_EQ(folder.count(), 4U);

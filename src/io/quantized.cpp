@@ -1,4 +1,5 @@
-// save_quantized and load_quantized: three .npy files in a stored zip, with every promise between them checked.
+// save_quantized, write_quantized and load_quantized: three .npy files in a stored zip, with every promise between them
+// checked.
 #include "io/quantized.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "base/checked.h"
 #include "format/checksum.h"
 #include "format/format.h"
+#include "format/invalid_value.h"
 #include "io/file_error.h"
 #include "io/little_endian.h"
 #include "io/mapped_file.h"
@@ -20,7 +22,8 @@
 namespace tern {
 namespace {
 
-constexpr std::string_view kSave = "save_quantized";
+constexpr std::string_view kSaveQuantized = "save_quantized";
+constexpr std::string_view kWriteQuantized = "write_quantized";
 constexpr std::string_view kLoad = "load_quantized";
 
 // What the shape, format and granularity of a tensor say about its codes and scales.
@@ -57,12 +60,14 @@ Status check_codes(const Meta& meta, const Layout& layout, const std::uint8_t* c
     const std::uint8_t* bytes = codes + row * stride;
     const std::int64_t i = first_invalid_code(meta.format, meta.scheme, bytes, layout.k);
     if (i < 0) continue;
+    InvalidValue found = invalid_code(meta.format, meta.scheme, bytes, layout.k, i);
     if (i == layout.k)
-      return error_at(row * layout.k + i - 1, Code::invalid_quantized_value, where,
-                      "the padding after row {} of the {} codes is not zero codes", row, name(meta.format));
-    return error_at(row * layout.k + i, Code::invalid_quantized_value, where,
-                    "element {} (row {}) has the code {}, which {} never produces", row * layout.k + i, row,
-                    read_code(meta.format, bytes, i), name(meta.scheme));
+      return with(found,
+                  error_at(row * layout.k + i - 1, Code::invalid_quantized_value, where,
+                           "the padding after row {} of the {} codes is not zero codes", row, name(meta.format)));
+    return with(found, error_at(row * layout.k + i, Code::invalid_quantized_value, where,
+                                "element {} (row {}) has the code {}, which {} never produces", row * layout.k + i, row,
+                                read_code(meta.format, bytes, i), name(meta.scheme)));
   }
   return {};
 }
@@ -70,17 +75,18 @@ Status check_codes(const Meta& meta, const Layout& layout, const std::uint8_t* c
 Status check_scales(std::span<const float> scales, std::string_view where) {
   for (std::size_t i = 0; i < scales.size(); ++i)
     if (!valid_scale(scales[i]))
-      return error_at(static_cast<std::int64_t>(i), Code::invalid_scale, where,
-                      "scale {} is {}, not finite and above 0", i, scales[i]);
+      return with(invalid_scale(scales[i]), error_at(static_cast<std::int64_t>(i), Code::invalid_scale, where,
+                                                     "scale {} is {}, not finite and above 0", i, scales[i]));
   return {};
 }
 
-Status check_tensor(const Tensor& tensor, std::string_view what, DType dtype, const Shape& shape) {
+Status check_tensor(const Tensor& tensor, std::string_view what, DType dtype, const Shape& shape,
+                    std::string_view where) {
   if (tensor.dtype() != dtype || tensor.shape() != shape)
-    return error(Code::invalid_argument, kSave, "{} are {} {}, but must be {} {}", what, name(tensor.dtype()),
+    return error(Code::invalid_argument, where, "{} are {} {}, but must be {} {}", what, name(tensor.dtype()),
                  name(tensor.shape()), name(dtype), name(shape));
   if (tensor.view().device.kind != DeviceKind::cpu)
-    return error(Code::invalid_argument, kSave, "{} are on {}; copy the tensor to the host first", what,
+    return error(Code::invalid_argument, where, "{} are on {}; copy the tensor to the host first", what,
                  name(tensor.view().device));
   return {};
 }
@@ -121,30 +127,56 @@ Result<Meta> load_meta(const ZipEntry& entry) {
   return parse_meta(text_of(entry.bytes.subspan(header.data_offset)));
 }
 
+// The members of an archive, checked and ready to be written.
+struct Archive {
+  const QuantizedTensor& tensor;
+  std::string codes_header, scales_header, meta_header, meta;
+
+  static Result<Archive> of(const QuantizedTensor& tensor, std::string_view where) {
+    Meta meta{tensor.scheme, tensor.granularity, tensor.format, tensor.shape};
+    TERN_ASSIGN(layout, layout_of(meta, where));
+    TERN_RETURN_IF_ERROR(check_tensor(tensor.codes, "the codes", code_dtype(meta.format), layout.codes, where));
+    TERN_RETURN_IF_ERROR(check_tensor(tensor.scales, "the scales", DType::f32, layout.scales, where));
+    TERN_RETURN_IF_ERROR(check_codes(meta, layout, bytes_of(tensor.codes).data(), where));
+    TERN_RETURN_IF_ERROR(check_scales(tensor.scale_values(), where));
+    meta.checksum = checksum(bytes_of(tensor.codes), bytes_of(tensor.scales));
+    std::string text = to_json(meta);
+    TERN_ASSIGN(codes_header, npy::make_header(tensor.codes.dtype(), layout.codes));
+    TERN_ASSIGN(scales_header, npy::make_header(DType::f32, layout.scales));
+    return Archive{tensor, std::move(codes_header), std::move(scales_header), npy::make_text_header(text.size()),
+                   std::move(text)};
+  }
+
+  [[nodiscard]] std::size_t bytes() const {
+    return codes_header.size() + tensor.codes.bytes() + scales_header.size() + tensor.scales.bytes() +
+           meta_header.size() + meta.size();
+  }
+
+  Status write(ZipWriter zip, ProgressMeter& meter) const {
+    TERN_RETURN_IF_ERROR(zip.add("codes.npy", tern::bytes_of(codes_header), bytes_of(tensor.codes), meter));
+    TERN_RETURN_IF_ERROR(zip.add("scales.npy", tern::bytes_of(scales_header), bytes_of(tensor.scales), meter));
+    TERN_RETURN_IF_ERROR(zip.add("meta.npy", tern::bytes_of(meta_header), tern::bytes_of(meta), meter));
+    return zip.finish();
+  }
+};
+
 }  // namespace
 
 Status save_quantized(const std::string& path, const QuantizedTensor& tensor, const Progress& progress) {
-  Meta meta{tensor.scheme, tensor.granularity, tensor.format, tensor.shape};
-  TERN_ASSIGN(layout, layout_of(meta, kSave));
-  TERN_RETURN_IF_ERROR(check_tensor(tensor.codes, "the codes", code_dtype(meta.format), layout.codes));
-  TERN_RETURN_IF_ERROR(check_tensor(tensor.scales, "the scales", DType::f32, layout.scales));
-  TERN_RETURN_IF_ERROR(check_codes(meta, layout, bytes_of(tensor.codes).data(), kSave));
-  TERN_RETURN_IF_ERROR(check_scales(tensor.scale_values(), kSave));
-  meta.checksum = checksum(bytes_of(tensor.codes), bytes_of(tensor.scales));
-
-  const std::string json = to_json(meta);
-  const std::string meta_header = npy::make_text_header(json.size());
-  TERN_ASSIGN(codes_header, npy::make_header(tensor.codes.dtype(), layout.codes));
-  TERN_ASSIGN(scales_header, npy::make_header(DType::f32, layout.scales));
-  TERN_ASSIGN(file, OutputFile::create(path, kSave));
-  ProgressMeter meter(progress, codes_header.size() + tensor.codes.bytes() + scales_header.size() +
-                                    tensor.scales.bytes() + meta_header.size() + json.size());
-  ZipWriter zip(file);
-  TERN_RETURN_IF_ERROR(zip.add("codes.npy", bytes_of(codes_header), bytes_of(tensor.codes), meter));
-  TERN_RETURN_IF_ERROR(zip.add("scales.npy", bytes_of(scales_header), bytes_of(tensor.scales), meter));
-  TERN_RETURN_IF_ERROR(zip.add("meta.npy", bytes_of(meta_header), bytes_of(json), meter));
-  TERN_RETURN_IF_ERROR(zip.finish());
+  TERN_ASSIGN(archive, Archive::of(tensor, kSaveQuantized));
+  TERN_ASSIGN(file, OutputFile::create(path, kSaveQuantized));
+  ProgressMeter meter(progress, archive.bytes());
+  TERN_RETURN_IF_ERROR(archive.write(ZipWriter(file), meter));
   TERN_RETURN_IF_ERROR(file.commit());
+  meter.finish();
+  return {};
+}
+
+Status write_quantized(const ByteWriter& writer, const QuantizedTensor& tensor, const Progress& progress) {
+  TERN_ASSIGN(archive, Archive::of(tensor, kWriteQuantized));
+  TERN_ASSIGN(out, OutputStream::create(writer, kWriteQuantized));
+  ProgressMeter meter(progress, archive.bytes());
+  TERN_RETURN_IF_ERROR(archive.write(ZipWriter(out), meter));
   meter.finish();
   return {};
 }

@@ -141,6 +141,15 @@ TEST(Quantized, EveryKindRoundTrips) {
         const auto tensor = make(d);
         const Status saved = save_quantized(path, tensor);
         ASSERT_TRUE(saved.ok()) << saved.error().str();
+        std::string streamed;
+        const Status written = write_quantized(
+            [&](std::span<const std::uint8_t> bytes) {
+              streamed += text_of(bytes);
+              return Status();
+            },
+            tensor);
+        ASSERT_TRUE(written.ok()) << written.error().str();
+        EXPECT_EQ(streamed, read_text(path));
         const auto memory = with_statistics(host_memory());
         {
           const auto loaded = load_quantized(path, memory);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "io/json_events.h"
 #include "io/little_endian.h"
@@ -14,17 +15,22 @@ constexpr std::string_view kWhere = "safetensors";
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
 
-// One tensor as the header tells it; begin and end count from the end of the header.
-struct Entry {
-  StoredTensor tensor;
+// Where a tensor lies by the header, counted from its end.
+struct Range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+};
+
+// The tensors as the header tells them: a million of them are held once, here, and handed on.
+struct Entries {
+  std::vector<StoredTensor> tensors;
+  std::vector<Range> ranges;
 };
 
 class HeaderEvents final : public JsonEvents {
  public:
   HeaderEvents() : JsonEvents(kWhere) {}
-  std::vector<Entry> entries;
+  Entries entries;
   Metadata metadata;
 
   bool on_key(std::string& key) override {
@@ -54,8 +60,10 @@ class HeaderEvents final : public JsonEvents {
         had_metadata_ = true;
         return enter(State::metadata);
       }
-      if (entries.size() >= kMaxTensors) return fail(fmt::format("more than {} tensors are refused", kMaxTensors));
-      entries.emplace_back().tensor.name = std::move(name_);
+      if (entries.tensors.size() >= kMaxTensors)
+        return fail(fmt::format("more than {} tensors are refused", kMaxTensors));
+      entries.tensors.emplace_back().name = name_;  // copied: the parser's own string has twice the room it needs
+      entries.ranges.emplace_back();
       seen_ = {};
       offsets_ = 0;
       return enter(State::tensor);
@@ -84,13 +92,13 @@ class HeaderEvents final : public JsonEvents {
   bool on_text(std::string& text) override {
     if (state_ == State::metadata) {
       if (metadata.size() >= kMaxKeys) return fail(fmt::format("more than {} keys are refused", kMaxKeys));
-      metadata.push_back({std::move(name_), MetaValue(std::move(text))});
+      metadata.push_back({name_, MetaValue(std::string_view(text))});
       return true;
     }
     if (state_ != State::tensor || field_ != kDtype) return unexpected(fmt::format("the text '{}'", printable(text)));
     for (const StoredTypeInfo& row : stored_types())
       if (row.in_safetensors && row.name == text) {
-        entries.back().tensor.type = row.type;
+        entries.tensors.back().type = row.type;
         return true;
       }
     return fail(
@@ -100,13 +108,14 @@ class HeaderEvents final : public JsonEvents {
   bool on_number(std::uint64_t value) override {
     if (value <= static_cast<std::uint64_t>(INT64_MAX)) {
       if (state_ == State::shape) {
-        std::vector<std::int64_t>& shape = entries.back().tensor.shape;
+        std::vector<std::int64_t>& shape = entries.tensors.back().shape;
         if (shape.size() >= kMaxAxes) return fail(fmt::format("tensor '{}' has more than {} axes", shown(), kMaxAxes));
         shape.push_back(static_cast<std::int64_t>(value));
         return true;
       }
       if (state_ == State::offsets && offsets_ < 2) {
-        (offsets_++ == 0 ? entries.back().begin : entries.back().end) = value;
+        Range& range = entries.ranges.back();
+        (offsets_++ == 0 ? range.begin : range.end) = value;
         return true;
       }
     }
@@ -142,7 +151,7 @@ class HeaderEvents final : public JsonEvents {
     state_ = state;
     return true;
   }
-  [[nodiscard]] std::string shown() const { return printable(entries.back().tensor.name); }
+  [[nodiscard]] std::string shown() const { return printable(entries.tensors.back().name); }
 
   State state_ = State::start;
   std::string name_;  // of the tensor or the key of metadata whose value follows
@@ -159,8 +168,9 @@ Result<std::string_view> find_text(std::span<const std::uint8_t> file) {
   const auto length = read_le<std::uint64_t>(file, 0);
   if (length > kMaxHeaderBytes)
     return error(Code::corrupt_file, kWhere,
-                 "the header says it is {} bytes long; the format allows {}. Is it a .safetensors file?", length,
-                 kMaxHeaderBytes);
+                 "it begins with '{}', neither GGUF's magic nor the length of a safetensors header, which would be {} "
+                 "bytes where the format allows {}: it is damaged, or in another format",
+                 printable(text_of(file.first(kLengthBytes))), length, kMaxHeaderBytes);
   if (length > file.size() - kLengthBytes)
     return error(Code::corrupt_file, kWhere,
                  "the header says it is {} bytes long, the file has {} left: it is truncated", length,
@@ -173,38 +183,55 @@ Result<std::string_view> find_text(std::span<const std::uint8_t> file) {
 }
 
 // All of the file is there.
-Status check_length(const std::vector<Entry>& entries, std::size_t data_offset, std::size_t file_bytes) {
+Status check_length(const std::vector<Range>& ranges, std::size_t data_offset, std::size_t file_bytes) {
   std::uint64_t end = 0;
-  for (const Entry& entry : entries) end = std::max(end, entry.end);  // below 2^63
+  for (const Range& range : ranges) end = std::max(end, range.end);  // below 2^63
   if (end <= file_bytes - data_offset) return {};
   return error(Code::corrupt_file, kWhere, "header and tensors need {} bytes, the file has {}: it is truncated",
                data_offset + end, file_bytes);
 }
 
+// By their bytes. Where two begin together, only empty ones may come first.
+void sort_by_place(Entries& entries) {
+  const auto place = [&](std::uint32_t i) { return std::pair(entries.ranges[i].begin, entries.ranges[i].end); };
+  std::vector<std::uint32_t> order(entries.ranges.size());
+  std::iota(order.begin(), order.end(), 0U);
+  if (std::ranges::is_sorted(order, {}, place)) return;  // nearly every file is
+  std::ranges::stable_sort(order, {}, place);
+  Entries sorted;
+  sorted.tensors.reserve(order.size());
+  sorted.ranges.reserve(order.size());
+  for (const std::uint32_t i : order) {
+    sorted.tensors.push_back(std::move(entries.tensors[i]));
+    sorted.ranges.push_back(entries.ranges[i]);
+  }
+  entries = std::move(sorted);
+}
+
 // Every tensor begins where the one before it ends, and has the bytes of its type and shape.
-Status check_ranges(std::vector<Entry>& entries, std::size_t data_bytes) {
+Status check_ranges(Entries& entries, std::size_t data_bytes) {
   std::uint64_t expected = 0;
-  std::string_view before;
-  for (Entry& entry : entries) {
-    const std::string shown = printable(entry.tensor.name);
-    if (entry.begin > entry.end)
+  for (std::size_t i = 0; i < entries.tensors.size(); ++i) {
+    StoredTensor& tensor = entries.tensors[i];
+    const auto [begin, end] = entries.ranges[i];
+    const auto shown = [&] { return printable(tensor.name); };
+    if (begin > end)
       return error(Code::corrupt_file, kWhere, "data_offsets of tensor '{}' are {} to {}: it ends before it begins",
-                   shown, entry.begin, entry.end);
-    if (entry.begin < expected)
-      return error(Code::corrupt_file, kWhere, "tensor '{}' begins at {}, inside '{}', which ends at {}", shown,
-                   entry.begin, printable(before), expected);
-    if (entry.begin > expected)
+                   shown(), begin, end);
+    if (begin < expected)
+      return error(Code::corrupt_file, kWhere, "tensor '{}' begins at {}, inside '{}', which ends at {}", shown(),
+                   begin, printable(entries.tensors[i - 1].name), expected);
+    if (begin > expected)
       return error(Code::corrupt_file, kWhere, "tensor '{}' begins at {}: the {} bytes before it belong to no tensor",
-                   shown, entry.begin, entry.begin - expected);
-    const auto bytes = stored_bytes(entry.tensor.type, entry.tensor.shape);
-    if (!bytes.ok()) return error(Code::corrupt_file, kWhere, "tensor '{}': {}", shown, bytes.error().message);
-    if (*bytes != entry.end - entry.begin)
+                   shown(), begin, begin - expected);
+    const auto bytes = stored_bytes(tensor.type, tensor.shape);
+    if (!bytes.ok()) return error(Code::corrupt_file, kWhere, "tensor '{}': {}", shown(), bytes.error().message);
+    if (*bytes != end - begin)
       return error(Code::corrupt_file, kWhere,
-                   "tensor '{}' has {} bytes by its data_offsets, {} by its shape and dtype {}", shown,
-                   entry.end - entry.begin, *bytes, name(entry.tensor.type));
-    entry.tensor.bytes = *bytes;
-    expected = entry.end;
-    before = entry.tensor.name;
+                   "tensor '{}' has {} bytes by its data_offsets, {} by its shape and dtype {}", shown(), end - begin,
+                   *bytes, name(tensor.type));
+    tensor.bytes = *bytes;
+    expected = end;
   }
   if (expected != data_bytes)
     return error(Code::corrupt_file, kWhere, "the tensors have {} bytes, but {} follow the header", expected,
@@ -212,10 +239,10 @@ Status check_ranges(std::vector<Entry>& entries, std::size_t data_bytes) {
   return {};
 }
 
-Status check_duplicates(const std::vector<Entry>& entries, const Metadata& metadata) {
+Status check_duplicates(const std::vector<StoredTensor>& tensors, const Metadata& metadata) {
   std::vector<std::string_view> names;
-  names.reserve(std::max(entries.size(), metadata.size()));
-  for (const Entry& entry : entries) names.push_back(entry.tensor.name);
+  names.reserve(std::max(tensors.size(), metadata.size()));
+  for (const StoredTensor& tensor : tensors) names.push_back(tensor.name);
   if (const std::size_t i = first_duplicate(names); i < names.size())
     return error(Code::corrupt_file, kWhere, "there are two tensors '{}'", printable(names[i]));
   names.clear();
@@ -236,19 +263,15 @@ Result<ParsedContainer> parse(std::span<const std::uint8_t> file) {
   TERN_ASSIGN(text, find_text(file));
   HeaderEvents header;
   TERN_RETURN_IF_ERROR(header.run(text));
-  TERN_RETURN_IF_ERROR(check_duplicates(header.entries, header.metadata));
-  // Where two begin together, only empty ones may come first.
-  std::ranges::stable_sort(header.entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
+  Entries& entries = header.entries;
+  TERN_RETURN_IF_ERROR(check_duplicates(entries.tensors, header.metadata));
+  sort_by_place(entries);
   const std::size_t data_offset = kLengthBytes + text.size();
-  TERN_RETURN_IF_ERROR(check_length(header.entries, data_offset, file.size()));
-  TERN_RETURN_IF_ERROR(check_ranges(header.entries, file.size() - data_offset));
-  ParsedContainer parsed{.metadata = std::move(header.metadata)};
-  parsed.tensors.reserve(header.entries.size());
-  parsed.offsets.reserve(header.entries.size());
-  for (Entry& entry : header.entries) {
-    parsed.offsets.push_back(data_offset + entry.begin);
-    parsed.tensors.push_back(std::move(entry.tensor));
-  }
+  TERN_RETURN_IF_ERROR(check_length(entries.ranges, data_offset, file.size()));
+  TERN_RETURN_IF_ERROR(check_ranges(entries, file.size() - data_offset));
+  ParsedContainer parsed{.metadata = std::move(header.metadata), .tensors = std::move(entries.tensors)};
+  parsed.offsets.reserve(entries.ranges.size());
+  for (const Range& range : entries.ranges) parsed.offsets.push_back(data_offset + range.begin);
   return parsed;
 }
 

@@ -94,7 +94,7 @@ TEST(Safetensors, WrongHeadersAreRefused) {
   expect_error(parse_text(""), Code::corrupt_file, "empty");
   expect_error(parse_text("123456789"), Code::corrupt_file, "ends after 9 bytes");
   expect_error(parse_text(std::string(7, '\0') + "\x01{}"), Code::corrupt_file,
-               "says it is 72057594037927936 bytes long; the format allows 100000000");
+               "which would be 72057594037927936 bytes where the format allows 100000000");
   std::string text = file_of("{}", 0);
   text[0] = 3;
   expect_error(parse_text(text), Code::corrupt_file, "3 bytes long, the file has 2 left");

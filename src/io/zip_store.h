@@ -32,13 +32,16 @@ Result<std::vector<ZipEntry>> read_zip(std::span<const std::uint8_t> archive);
 // Whether the bytes are the ones that were stored.
 Status verify_crc(const ZipEntry& entry);
 
-// Appends entries to a file. Equal entries make equal archives: the time stamps are all 1980-01-01.
+// Appends entries to a file or a stream. Equal entries make equal archives: the time stamps are all 1980-01-01.
 class ZipWriter {
  public:
   static constexpr std::uint64_t kZip64From = 0xFFFFFFFF;
 
   // `zip64_from` is the size or offset from which zip64 fields are used; tests lower it.
-  explicit ZipWriter(OutputFile& file, std::uint64_t zip64_from = kZip64From) : file_(file), zip64_from_(zip64_from) {}
+  explicit ZipWriter(OutputFile& file, std::uint64_t zip64_from = kZip64From)
+      : out_(file), file_(&file), zip64_from_(zip64_from) {}
+  explicit ZipWriter(OutputStream& stream, std::uint64_t zip64_from = kZip64From)
+      : out_(stream), zip64_from_(zip64_from) {}
 
   // The entry is `head` followed by `body`.
   Status add(const std::string& name, std::span<const std::uint8_t> head, std::span<const std::uint8_t> body,
@@ -46,7 +49,8 @@ class ZipWriter {
   Status finish();  // writes the directory; call it once, last
 
  private:
-  OutputFile& file_;
+  OutputBytes& out_;
+  OutputFile* file_ = nullptr;  // where one can go back
   std::uint64_t zip64_from_;
   std::string directory_;
   std::uint64_t count_ = 0;

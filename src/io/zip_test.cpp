@@ -162,6 +162,26 @@ TEST(Zip, HostileArchivesAreNamed) {
   expect_corrupt(long_a, "'a' is said to have 2147483647 bytes, but");
 }
 
+// Nothing is filled in behind the bytes there, zip64 or not.
+TEST(Zip, AStreamHasTheBytesOfAFile) {
+  for (const std::uint64_t zip64_from : {ZipWriter::kZip64From, std::uint64_t{4}, std::uint64_t{0}}) {
+    std::string streamed;
+    const ByteWriter writer = [&](std::span<const std::uint8_t> bytes) {
+      streamed += text_of(bytes);
+      return Status();
+    };
+    auto out = OutputStream::create(writer, "test");
+    ASSERT_TRUE(out.ok());
+    ProgressMeter meter(kSilent, 8);
+    ZipWriter zip(*out, zip64_from);
+    ASSERT_TRUE(zip.add("a", bytes_of("1"), bytes_of("23"), meter).ok());
+    ASSERT_TRUE(zip.add("bc", bytes_of("45678"), {}, meter).ok());
+    ASSERT_TRUE(zip.finish().ok());
+    EXPECT_EQ(streamed, two_entries(zip64_from)) << zip64_from;
+    EXPECT_EQ(contents(streamed), "a=123;bc=45678;");
+  }
+}
+
 TEST(Zip, OverlapsAndRepeatedNamesAreRefused) {
   // Both directory entries point to the first local header.
   const TempFolder folder;

@@ -91,27 +91,32 @@ std::string central_header(const Record& record) {
 
 Status ZipWriter::add(const std::string& name, std::span<const std::uint8_t> head, std::span<const std::uint8_t> body,
                       ProgressMeter& meter) {
-  Record record{.name = name, .offset = file_.written_bytes(), .size = head.size() + body.size()};
+  Record record{.name = name, .offset = out_.written_bytes(), .size = head.size() + body.size()};
   record.far = record.offset >= zip64_from_;
   record.big = record.size >= zip64_from_;
-  TERN_RETURN_IF_ERROR(file_.write(bytes_of(local_header(record))));
+  // The CRC stands before the bytes. In a file it is filled in behind them, so that one look at the bytes is enough.
+  if (file_ == nullptr) record.crc = crc32(crc32(0, head), body);
+  TERN_RETURN_IF_ERROR(out_.write(bytes_of(local_header(record))));
+  std::uint32_t crc = 0;
   for (auto part : {head, body})
     while (!part.empty()) {
       const auto chunk = part.first(std::min(part.size(), kWriteChunkBytes));
-      record.crc = crc32(record.crc, chunk);
-      TERN_RETURN_IF_ERROR(file_.write(chunk));
+      if (file_ != nullptr) crc = crc32(crc, chunk);
+      TERN_RETURN_IF_ERROR(out_.write(chunk));
       meter.advance(chunk.size());
       part = part.subspan(chunk.size());
     }
-  // The CRC stands before the bytes but is known only after them; one look at the bytes is enough this way.
-  TERN_RETURN_IF_ERROR(file_.overwrite(record.offset, bytes_of(local_header(record))));
+  if (file_ != nullptr) {
+    record.crc = crc;
+    TERN_RETURN_IF_ERROR(file_->overwrite(record.offset, bytes_of(local_header(record))));
+  }
   directory_ += central_header(record);
   ++count_;
   return {};
 }
 
 Status ZipWriter::finish() {
-  const std::uint64_t offset = file_.written_bytes();
+  const std::uint64_t offset = out_.written_bytes();
   const std::uint64_t size = directory_.size();
   const bool in64 = offset >= zip64_from_ || size >= zip64_from_ || count_ >= zip::kCountIn64;
   if (in64) {
@@ -139,7 +144,7 @@ Status ZipWriter::finish() {
   append_le(directory_, low_or_in64(size, in64));
   append_le(directory_, low_or_in64(offset, in64));
   append_le(directory_, std::uint16_t{0});  // comment
-  return file_.write(bytes_of(directory_));
+  return out_.write(bytes_of(directory_));
 }
 
 }  // namespace tern

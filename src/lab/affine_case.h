@@ -65,8 +65,7 @@ Result<OpCase> affine_case(const BenchRequest& request, const Context& context, 
   problem.granularity = shape.granularity;
   problem.dtype = request.dtype.value_or(DType::f32);
   problem.format = request.format.value_or(Format::s8);
-  // Before a gigabyte is filled: does any kernel take it?
-  TERN_RETURN_IF_ERROR(Plan<Op>::select(context, problem));
+  TERN_RETURN_IF_ERROR(check_kernels<Op>(request, context, problem));
   TERN_ASSIGN(made, AffineCopies::make(request, context, problem.shape, problem.granularity, problem.dtype,
                                        problem.format, parts));
   const auto copies = std::make_shared<const AffineCopies>(std::move(made));

@@ -23,10 +23,17 @@ struct AffineInput {
   std::vector<std::int32_t> zero_points;
 };
 
+// What the codes of a problem are clamped to.
+template <class Problem>
+CodeRange bounds_of(const Problem& p) {
+  const CodeRange all = code_range(p.format);
+  return {p.q_min.value_or(all.min), p.q_max.value_or(all.max)};
+}
+
 inline std::string describe(const AffineQuantize::Problem& p) {
   return fmt::format("{} {} {} {} scales {}{} q {}..{} {} {}", name(p.shape), name(p.dtype), name(p.granularity),
-                     name(p.format), name(p.scale_dtype), p.zero_points ? " zero points" : "", p.q_min, p.q_max,
-                     name(p.math), name(p.non_finite));
+                     name(p.format), name(p.scale_dtype), p.zero_points ? " zero points" : "", bounds_of(p).min,
+                     bounds_of(p).max, name(p.math), name(p.non_finite));
 }
 
 inline Shape random_shape(Random& random) {
@@ -67,7 +74,7 @@ inline AffineInput random_affine(Random& random, DType dtype, Format format) {
     p.q_min = all.min + static_cast<int>(random.below(2));
     p.q_max = all.max - static_cast<int>(random.below(2));
   }
-  const CodeRange q = p.q_min == 0 && p.q_max == 0 ? all : CodeRange{p.q_min, p.q_max};
+  const CodeRange q = bounds_of(p);
   if (!p.zero_points && (q.min > 0 || q.max < 0)) p.zero_points = true;
   const std::int64_t scales = *affine_scale_count(p.shape, p.granularity);
   in.scales.resize(static_cast<std::size_t>(scales) * size_of(p.scale_dtype));

@@ -11,6 +11,7 @@
 #include "lab/gpu_bench.h"
 #include "lab/linear_models.h"
 #include "lab/measure.h"
+#include "lab/plan_subject.h"
 #include "plan/context_state.h"
 
 namespace tern::lab {
@@ -68,7 +69,8 @@ Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, cons
   return preferences;
 }
 
-// The limits of the device that is benched; a CPU's are made when they are first asked for.
+// The limits of the device that is benched. Their buffer is a gigabyte: it is made when every word of the request was
+// found good.
 struct DeviceLimits {
   std::optional<Limits> cpu;
   std::optional<GpuLimits> gpu;
@@ -270,28 +272,57 @@ Status refuse_m(const BenchRequest& request) {
                request.op, *request.m);
 }
 
-Result<BenchReport> bench(const BenchRequest& request, const BenchProgress& progress) {
+namespace {
+
+// The request with its types, where a precision chooses them, and a note that says which and why.
+Result<BenchRequest> with_precision(const BenchRequest& given, const Context& context, std::string& note) {
+  if (!given.precision) return given;
+  if (given.op != "linear") return error(Code::invalid_argument, kWhere, "{} has no precision; linear has", given.op);
+  if (given.dtype)
+    return error(Code::invalid_argument, kWhere, "either precision {} or the dtype {}, not both",
+                 name(*given.precision), name(*given.dtype));
+  TERN_ASSIGN(choice, resolve_precision(context, *given.precision));
+  note = fmt::format("precision {}: {}, {}", name(choice.asked), name(choice.used), choice.because);
+  BenchRequest request = given;
+  request.dtype = request.y_dtype = choice.used;
+  return request;
+}
+
+}  // namespace
+
+Result<BenchReport> bench(const BenchRequest& given, const BenchProgress& progress) {
   const auto tell = [&](const std::string& what) {
     if (progress) progress(what);
   };
-  TERN_ASSIGN(op, find_op(request.op));
+  TERN_ASSIGN(op, find_op(given.op));
   TERN_ASSIGN(options, read_options());
-  const DeviceId device = request.device.value_or(options.device.value_or(DeviceId{}));
-  TERN_ASSIGN(contexts, open_contexts(device, request.threads));
+  const DeviceId device = given.device.value_or(options.device.value_or(DeviceId{}));
+  TERN_ASSIGN(contexts, open_contexts(device, given.threads));
   // The widest pool fills the buffers.
   const auto widest = std::ranges::max_element(contexts, {}, &Context::threads);
+  std::string precision_note;
+  TERN_ASSIGN(request, with_precision(given, *widest, precision_note));
   TERN_ASSIGN(preferences, chosen_kernels(request, *widest));
-  TERN_ASSIGN(limits, DeviceLimits::make(*widest, request.limit_bytes));
+  std::vector<ModelCase> models;
+  if (!request.model.empty()) {
+    if (request.op != "linear")
+      return error(Code::invalid_argument, kWhere, "{} has no models; linear has", request.op);
+    TERN_ASSIGN(known, linear_models(request));
+    models = std::move(known);
+    for (const ModelCase& model : models)
+      for (const ModelProblem& problem : model.problems)
+        TERN_RETURN_IF_ERROR(check_kernels<Linear>(request, *widest, problem.problem));
+  }
   BenchReport report{.machine = widest->device(), .limits = {}, .date = utc_now(), .records = {}};
   if (request.model.empty()) {
     tell("making random weights");
     TERN_ASSIGN(op_case, op->make(request, *widest));
+    TERN_ASSIGN(limits, DeviceLimits::make(*widest, request.limit_bytes));
     TERN_RETURN_IF_ERROR(measure_case(request, op_case, preferences, contexts, limits, progress, report.records));
     compare_with_reference(report.records);
+    report.limits = limits.calibrated();
   } else {
-    if (request.op != "linear")
-      return error(Code::invalid_argument, kWhere, "{} has no models; linear has", request.op);
-    TERN_ASSIGN(models, linear_models(request));
+    TERN_ASSIGN(limits, DeviceLimits::make(*widest, request.limit_bytes));
     for (const ModelCase& model : models)
       for (const Context& context : contexts) {
         std::vector<Record> records;
@@ -312,8 +343,10 @@ Result<BenchReport> bench(const BenchRequest& request, const BenchProgress& prog
         report.models.push_back(std::move(sum));
         report.records.insert(report.records.end(), records.begin(), records.end());
       }
+    report.limits = limits.calibrated();
   }
-  report.limits = limits.calibrated();
+  if (!precision_note.empty())
+    for (Record& record : report.records) record.notes.push_back(precision_note);
   return report;
 }
 

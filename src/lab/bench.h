@@ -13,6 +13,7 @@
 #include "tern/context.h"
 #include "tern/linear.h"
 #include "tern/plan.h"
+#include "tern/precision.h"
 #include "tern/qparams.h"
 #include "tern/status.h"
 #include "tern/types.h"
@@ -36,6 +37,8 @@ struct BenchRequest {
   std::optional<Format> format;  // empty: default_format(scheme)
   std::optional<DType> dtype;    // of the float side; of linear's x, where it is i8 unless said
   DType y_dtype = DType::f32;    // of linear's results
+  std::optional<Precision>
+      precision;  // linear only: the type of x and y, chosen for the device; instead of dtype and y
   LinearMath math = LinearMath::w2a8;
   QparamsMethod method = QparamsMethod::absmax;
   std::string model;                        // linear only: all layers of this model instead of one shape
@@ -125,7 +128,7 @@ struct BenchReport {
   std::vector<ModelSummary> models = {};
 };
 
-// Told what is about to be done; never called from another thread.
+// Called with what is about to be done, on the thread that called bench().
 using BenchProgress = std::function<void(const std::string& what)>;
 
 // An unknown op or kernel is an error that lists the known ones.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/fmt.h"
+
 namespace tern::lab {
 namespace {
 
@@ -179,6 +181,40 @@ TEST_P(EveryOp, RefusesAWrongRequestByName) {
   refused(request, "int2");
 }
 
+// Neither the limits' buffer nor the problem's could be allocated here: who finds the word wrong before says so.
+TEST(Bench, RefusesAWrongWordBeforeItAllocates) {
+  const auto refused = [](BenchRequest request, std::string_view part) {
+    request.limit_bytes = std::size_t{1} << 60;
+    const auto report = bench(request);
+    ASSERT_FALSE(report.ok()) << part;
+    EXPECT_NE(report.error().message.find(part), std::string::npos) << report.error().str();
+  };
+  const BenchRequest right{.op = "linear"};
+  BenchRequest request = right;
+  request.model = "nope";
+  refused(request, "'nope' is not a known model");
+  request.model = "bitnet-2b";
+  request.kernel = "linear.s8.reference";
+  refused(request, "linear.s8.reference is for s8");
+  request = right;
+  request.kernel = "linear.b3.scalar";
+  request.rows = request.k = std::int64_t{1} << 23;
+  refused(request, "linear.b3.scalar is for b3");
+  request.kernel.clear();
+  request.tuning.split = 2;
+  refused(request, "on cpu");
+  for (const std::string_view op : bench_ops()) {
+    request = {.op = std::string(op), .rows = std::int64_t{1} << 23, .k = std::int64_t{1} << 23};
+    request.kernel = fmt::format("{}.abacus", op);
+    refused(request, "abacus");
+    request.kernel.clear();
+    request.dtype = DType::i32;
+    refused(request, "i32");
+    request.dtype.reset();
+    refused(request, "bytes");  // and without a mistake it is memory that there is not
+  }
+}
+
 TEST(Bench, RefusesAnUnknownOpAndListsTheKnownOnes) {
   const auto report = bench(tiny("ternary_guess"));
   ASSERT_FALSE(report.ok());
@@ -257,6 +293,28 @@ TEST(BenchLinear, AModelIsTheSumOfItsProblems) {
   EXPECT_EQ(to_json(*report)["models"][1]["x_dtype"], "f32");
   request.model = "gpt-2";
   EXPECT_EQ(bench(request).error().message, "'gpt-2' is not a known model; known is bitnet-2b");
+}
+
+TEST(BenchLinear, APrecisionChoosesTheTypes) {
+  BenchRequest request = tiny("linear");
+  request.repetitions = 1;
+  request.weights = Weights::warm;
+  request.precision = Precision::automatic;
+  const auto report = bench(request);
+  ASSERT_TRUE(report.ok()) << report.error().str();
+  EXPECT_EQ(report->records[0].problem["dtype"], "f32");
+  const std::string note = "precision auto: f32, cpu computes in f32";
+  EXPECT_NE(std::ranges::find(report->records[0].notes, note), report->records[0].notes.end());
+  request.precision = Precision::bf16;
+  const auto bf16 = bench(request);
+  ASSERT_TRUE(bf16.ok()) << bf16.error().str();
+  EXPECT_EQ(bf16->records[0].problem["dtype"], "bf16");
+  EXPECT_EQ(bf16->records[0].problem["y"], "bf16");
+  request.dtype = DType::f32;
+  EXPECT_EQ(bench(request).error().message, "either precision bf16 or the dtype f32, not both");
+  request = tiny("ternary_quantize");
+  request.precision = Precision::f16;
+  EXPECT_EQ(bench(request).error().message, "ternary_quantize has no precision; linear has");
 }
 
 TEST(BenchLinear, BaselinesAreTimedOrSaidToBeAbsent) {

@@ -60,8 +60,8 @@ inline BackwardInput random_backward(Random& random, DType dtype, Format format)
 template <class Problem>
 std::string describe_fake(const Problem& p) {
   return fmt::format("{} {} {} {} scales {}{} q {}..{} {} {}{}", name(p.shape), name(p.dtype), name(p.granularity),
-                     name(p.format), name(p.scale_dtype), p.zero_points ? " zero points" : "", p.q_min, p.q_max,
-                     name(p.math), name(p.non_finite), p.strict ? " strict" : "");
+                     name(p.format), name(p.scale_dtype), p.zero_points ? " zero points" : "", bounds_of(p).min,
+                     bounds_of(p).max, name(p.math), name(p.non_finite), p.strict ? " strict" : "");
 }
 
 // Where two runs of bytes differ first, as an element of the type; empty when they are the same.

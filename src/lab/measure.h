@@ -1,4 +1,4 @@
-// How a figure comes about: paired, alternating samples of a kernel and of a limit, and their medians.
+// How a figure is measured: alternating samples of a kernel and of a limit, and their medians.
 #pragma once
 
 #include <cstdint>

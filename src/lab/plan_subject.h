@@ -5,10 +5,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/errors.h"
 #include "lab/bench.h"
 #include "plan/run_once.h"
 
 namespace tern::lab {
+
+// Before a gigabyte is filled: does the kernel that was asked for, or any, take the problem?
+template <class Op>
+Status check_kernels(const BenchRequest& request, const Context& context, const typename Op::Problem& problem) {
+  TERN_RETURN_IF_ERROR(Plan<Op>::select(
+      context, problem, {.kernel = request.kernel, .strict = !request.kernel.empty(), .tuning = request.tuning}));
+  return {};
+}
 
 // `buffers` owns what the arguments point to, for as long as the subject lives.
 template <class Op>

@@ -12,8 +12,8 @@ namespace tern::lab {
 template <class Problem>
 std::string describe_choice(const Problem& p) {
   return fmt::format("{} {} {} {} {}{} scales {} q {}..{} eps {} {}", name(p.shape), name(p.dtype), name(p.granularity),
-                     name(p.format), name(p.method), p.zero_points ? " zero points" : "", name(p.scale_dtype), p.q_min,
-                     p.q_max, p.eps, name(p.non_finite));
+                     name(p.format), name(p.method), p.zero_points ? " zero points" : "", name(p.scale_dtype),
+                     bounds_of(p).min, bounds_of(p).max, p.eps, name(p.non_finite));
 }
 
 struct QparamsInput {

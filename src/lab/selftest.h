@@ -18,7 +18,7 @@ struct SelftestResult {
   std::string difference;     // problem and element of the first difference; empty when equal
 };
 
-// Told after each kernel.
+// Called after each kernel.
 using SelftestProgress = std::function<void(const SelftestResult&)>;
 
 // All ops when `op` is empty; an unknown op is an error that lists the known ones.

@@ -72,8 +72,10 @@ class Pool final : public GpuMemory {
     if (!block.ok()) {
       if (block.code() != Code::memory_allocation) return block;
       const auto bytes = cuda::memory_bytes();
-      return error(Code::insufficient_memory, kWhere, "{} bytes for '{}' were asked for, {} of cuda:{} are free",
-                   request.bytes, request.tag, bytes.ok() ? bytes->free : 0, index_);
+      const std::size_t free = bytes.ok() ? bytes->free : 0;
+      return with(MemoryShortage{.needed_bytes = request.bytes, .free_bytes = free},
+                  error(Code::insufficient_memory, kWhere, "{} bytes for '{}' were asked for, {} of cuda:{} are free",
+                        request.bytes, request.tag, free, index_));
     }
     TERN_RETURN_IF_ERROR(cuda::synchronize(stream_));
     live_[*block] = request.bytes;

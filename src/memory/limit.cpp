@@ -15,9 +15,10 @@ class Limit final : public MemoryResource {
     std::size_t used = used_.load();
     do {
       if (request.bytes > bytes_ - used)
-        return error(Code::insufficient_memory, "limit",
-                     "{} bytes for '{}' were asked for, {} of the limit of {} are left", request.bytes, request.tag,
-                     bytes_ - used, bytes_);
+        return with(MemoryShortage{.needed_bytes = request.bytes, .free_bytes = bytes_ - used},
+                    error(Code::insufficient_memory, "limit",
+                          "{} bytes for '{}' were asked for, {} of the limit of {} are left", request.bytes,
+                          request.tag, bytes_ - used, bytes_));
     } while (!used_.compare_exchange_weak(used, used + request.bytes));
     auto block = upstream_->allocate(request);
     if (!block.ok()) used_ -= request.bytes;

@@ -21,6 +21,20 @@ struct NamedResource {
   std::function<std::shared_ptr<MemoryResource>()> make;
 };
 
+// Taken and given back at once; what there is no room for is an error that leaves nothing in use.
+TEST(Preallocation, TakesAndGivesBack) {
+  const auto counted = with_statistics(host_memory());
+  ASSERT_TRUE(preallocate(*counted, 5000).ok());
+  EXPECT_EQ(counted->statistics().peak_bytes, 5000U);
+  EXPECT_EQ(counted->statistics().bytes_in_use, 0U);
+  EXPECT_EQ(counted->statistics().allocations, 1U);
+  ASSERT_TRUE(preallocate(*counted, 0).ok());
+  EXPECT_EQ(counted->statistics().allocations, 1U);
+  const auto small = with_limit(host_memory(), 100);
+  EXPECT_EQ(preallocate(*small, 101).code(), Code::insufficient_memory);
+  EXPECT_TRUE(preallocate(*small, 100).ok());
+}
+
 class ResourceContract : public ::testing::TestWithParam<NamedResource> {};
 
 TEST_P(ResourceContract, BlocksAreAlignedDistinctAndWritable) {
@@ -117,6 +131,9 @@ TEST(Limit, StopsAtItsBytesAndCountsWhatComesBack) {
   const auto more = memory->allocate({.bytes = 401, .tag = "more"});
   ASSERT_EQ(more.code(), Code::insufficient_memory);
   EXPECT_EQ(more.error().message, "401 bytes for 'more' were asked for, 400 of the limit of 1000 are left");
+  ASSERT_NE(more.error().as<MemoryShortage>(), nullptr);
+  EXPECT_EQ(more.error().as<MemoryShortage>()->needed_bytes, 401U);
+  EXPECT_EQ(more.error().as<MemoryShortage>()->free_bytes, 400U);
   EXPECT_TRUE(memory->deallocate(nullptr, 5).ok());
   auto b = memory->allocate({.bytes = 400});
   ASSERT_TRUE(b.ok());

@@ -1,4 +1,4 @@
-// A ledger of scratch memory: booked when a plan is made, taken out of the caller's bytes when it runs.
+// A ledger of scratch memory: parts are booked when a plan is made, and taken from the caller's bytes when it runs.
 #pragma once
 
 #include <cstddef>

@@ -57,15 +57,28 @@ inline void write_element(void* y, DType dtype, std::int64_t index, double v) {
   }
 }
 
+// The largest finite value of a type, and the smallest above 0.
+inline double largest_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return std::numeric_limits<double>::max();
+    case DType::f16: return 65504.0;
+    case DType::bf16: return static_cast<double>(simd::from_bf16(0x7F7F));
+    default: return static_cast<double>(std::numeric_limits<float>::max());
+  }
+}
+inline double smallest_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return std::numeric_limits<double>::denorm_min();
+    case DType::f16: return 0x1p-24;
+    case DType::bf16: return 0x1p-133;
+    default: return static_cast<double>(std::numeric_limits<float>::denorm_min());
+  }
+}
+
 // NaN as +0, infinities as the largest finite value of the type.
 inline double saturated(double v, DType dtype) {
   if (std::isfinite(v)) return v;
-  if (std::isnan(v)) return 0.0;
-  const double largest = dtype == DType::f64    ? std::numeric_limits<double>::max()
-                         : dtype == DType::f16  ? 65504.0
-                         : dtype == DType::bf16 ? static_cast<double>(simd::from_bf16(0x7F7F))
-                                                : static_cast<double>(std::numeric_limits<float>::max());
-  return std::copysign(largest, v);
+  return std::isnan(v) ? 0.0 : std::copysign(largest_of(dtype), v);
 }
 
 }  // namespace tern

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/enum_set.h"
 #include "device/cuda.h"
@@ -20,6 +21,13 @@
 
 namespace tern {
 
+// What kernels of one instruction set, by KernelInfo::isa, make of a problem.
+struct IsaFacts {
+  std::string_view isa;
+  std::string refused = {};  // why they cannot do it
+  std::string note = {};     // what they leave to another kernel
+};
+
 // What selection needs to know of a problem, whatever its op.
 struct ProblemFacts {
   std::string_view op;
@@ -28,11 +36,13 @@ struct ProblemFacts {
   Scheme scheme = Scheme::absmean;
   std::int64_t m = 1;  // the largest number of tokens; 1 where an op has none
   std::int64_t k = 0;
-  std::string refused = {};                 // why no kernel can do it, whatever its line says
-  std::string refused_on_gpu = {};          // why none of a GPU's can
-  std::string epilogue = "none";            // for the plan's id
-  DType aux = DType::f32;                   // of scales, likewise
-  std::optional<Guarantee> guarantee = {};  // where it depends on the problem; else the kernel's own
+  std::string refused = {};                        // why no kernel can do it, whatever its line says
+  std::string refused_on_gpu = {};                 // why none of a GPU's can
+  std::vector<IsaFacts> of_isas = {};              // of instruction sets about which there is something to say
+  std::string epilogue = "none";                   // for the plan's id
+  DType aux = DType::f32;                          // of scales, likewise
+  std::optional<Guarantee> guarantee = {};         // where it depends on the problem; else the kernel's own
+  std::optional<Guarantee> guarantee_on_gpu = {};  // where it is another one there
 };
 
 // A line of kernels.inc. Everything a kernel demands is here, so that it can be judged where it is not built.
@@ -60,6 +70,8 @@ struct Exec {
   const Threads& threads;
   std::span<std::byte> workspace;        // of the device
   const cuda::Launch* launch = nullptr;  // on a GPU
+  const Tuning* tuning =
+      nullptr;  // on a CPU, for kernels that have the choice; null: as is best where nothing is known
 };
 
 // What a .cu file gives to an op. A launcher puts its kernels on the stream, synchronizes nothing, allocates nothing,
@@ -68,8 +80,8 @@ template <class Op>
 struct CudaTable {
   std::size_t (*workspace_bytes)(const typename Op::Problem& problem);
   int (*launch)(const typename OpTraits<Op>::Params& params, std::byte* workspace, const cuda::Launch& launch);
-  // How the longest run of a problem would be cut, without launching it: of `launch` the device, its multiprocessors
-  // and what the caller asked for. False: there is nothing to tell.
+  // Reports how the longest run of a problem would be launched, without launching it: for the device of `launch`, its
+  // multiprocessors and the caller's wishes. False if the kernel has no such choice.
   bool (*tuning)(const typename Op::Problem& problem, const cuda::Launch& launch, Tuning& tuning) = nullptr;
 };
 
@@ -79,6 +91,8 @@ struct KernelEntry {
   std::size_t (*workspace_bytes)(const void* table, const void* problem, int threads) = nullptr;
   Status (*run)(const void* table, const void* params, const Exec& exec) = nullptr;
   std::optional<Tuning> (*tuning)(const void* table, const void* problem, const cuda::Launch& launch) = nullptr;
+  // Of a CPU's kernel, which may be missing in this build: what a processor gets of what was asked for.
+  Tuning (*cpu_tuning)(const void* table, const CpuModel& cpu, const Tuning& asked) = nullptr;
 };
 
 struct Kernel {
@@ -88,6 +102,10 @@ struct Kernel {
 
 // Every kernel of every op, best first, the reference of each op last.
 std::span<const Kernel> kernel_list();
+
+// The table of the best loops of an op on a CPU that need no other capabilities than these. Every machine has the
+// scalar ones.
+const void* loops_table(std::string_view op, Capabilities instructions);
 
 // Makes an entry of typed functions: kWorkspace(table, problem, threads) and kRun(table, params, exec).
 template <class Op, auto kWorkspace, auto kRun, class Table>

@@ -60,4 +60,12 @@ constinit const Kernel kKernels[] = {
 
 std::span<const Kernel> kernel_list() { return kKernels; }
 
+const void* loops_table(std::string_view op, Capabilities instructions) {
+  for (const Kernel& kernel : kKernels)  // best first
+    if (kernel.info.op == op && kernel.info.device == DeviceKind::cpu && kernel.info.isa != "reference" &&
+        kernel.entry.table != nullptr && instructions.includes(kernel.info.needs))
+      return kernel.entry.table;
+  return nullptr;
+}
+
 }  // namespace tern

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/invalid_value.h"
 #include "ops/ranges.h"
 
 namespace tern {
@@ -152,8 +153,8 @@ Status check_scales(const Where& where, std::string_view argument, const float* 
     float scale = 0;
     std::memcpy(&scale, scales + i, sizeof scale);  // of any alignment
     if (!valid_scale(scale))
-      return error_at(i, Code::invalid_scale, where.op, "{}[{}] is {}; it must be finite and above 0", argument, i,
-                      scale);
+      return with(invalid_scale(scale), error_at(i, Code::invalid_scale, where.op,
+                                                 "{}[{}] is {}; it must be finite and above 0", argument, i, scale));
   }
   return {};
 }

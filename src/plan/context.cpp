@@ -1,7 +1,9 @@
 // Opens a Context: resolves device, threads, streams and memory; what a Context does with its memory.
 #include "tern/context.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/errors.h"
 #include "base/options.h"
@@ -31,6 +33,7 @@ Result<std::shared_ptr<const detail::ContextState>> open_gpu(int index, ContextC
   TERN_ASSIGN(gpu, detail::Gpu::open(device, config.streams, config.profiling));
   if (!config.memory) {
     TERN_ASSIGN(memory, gpu_memory(index, config.pool_bytes));
+    TERN_RETURN_IF_ERROR(preallocate(*memory, config.preallocate_bytes));
     config.memory = std::move(memory);
   } else if (config.memory->device() != device.id) {
     return error(Code::invalid_argument, kWhere,
@@ -70,12 +73,30 @@ Result<ByteRows> byte_rows(std::string_view what, const ConstTensorView& view) {
 
 }  // namespace
 
+Status check_preallocation(const ContextConfig& config, DeviceId device) {
+  if (config.preallocate_bytes == 0) return {};
+  if (device.kind == DeviceKind::cpu)
+    return error(Code::invalid_argument, kWhere,
+                 "preallocate_bytes is {}, and {} keeps no pool of memory; leave it 0, or open a GPU",
+                 config.preallocate_bytes, name(device));
+  if (config.memory)
+    return error(Code::invalid_argument, kWhere,
+                 "preallocate_bytes is {}, but the memory is the caller's; call preallocate() on it",
+                 config.preallocate_bytes);
+  if (config.preallocate_bytes > config.pool_bytes)
+    return error(Code::invalid_argument, kWhere,
+                 "preallocate_bytes is {}, above the {} of pool_bytes that the pool keeps; raise pool_bytes",
+                 config.preallocate_bytes, config.pool_bytes);
+  return {};
+}
+
 Result<Context> Context::open(ContextConfig config) {
   TERN_ASSIGN(options, read_options());
   return open(options.device.value_or(DeviceId{}), std::move(config));
 }
 
 Result<Context> Context::open(DeviceId device, ContextConfig config) {
+  TERN_RETURN_IF_ERROR(check_preallocation(config, device));
   if (device.kind == DeviceKind::cuda) {
     TERN_ASSIGN(state, open_gpu(device.index, std::move(config)));
     return Context(std::move(state));
@@ -166,8 +187,10 @@ Status Context::ensure_ready(std::size_t bytes) const {
   TERN_ASSIGN(info, memory_info());
   const std::size_t free = info.free_bytes + (info.reserved_bytes - info.in_use_bytes);
   if (bytes <= free && bytes / 5 <= free - bytes) return {};
-  return error(Code::insufficient_memory, kWhere, "{} bytes and a fifth more are needed; {} has {} free", bytes,
-               name(state_->device.id), free);
+  const std::size_t most = std::numeric_limits<std::size_t>::max();
+  return with(MemoryShortage{.needed_bytes = bytes + std::min(bytes / 5, most - bytes), .free_bytes = free},
+              error(Code::insufficient_memory, kWhere, "{} bytes and a fifth more are needed; {} has {} free", bytes,
+                    name(state_->device.id), free));
 }
 
 Result<std::vector<KernelTime>> Context::profile() const {

@@ -8,6 +8,13 @@
 #include "plan/gpu.h"
 #include "tern/context.h"
 
+namespace tern {
+
+// Whether a context of the device can take memory before it is asked for.
+Status check_preallocation(const ContextConfig& config, DeviceId device);
+
+}  // namespace tern
+
 namespace tern::detail {
 
 struct ContextState {
@@ -25,7 +32,7 @@ struct ContextState {
   std::shared_ptr<Observer> observer;
   bool profiling;
   std::unique_ptr<Gpu> gpu;  // null on a CPU
-  bool overrides = true;     // TERN_DEVICE and TERN_FORCE_KERNEL bind plans
+  bool overrides = true;     // TERN_DEVICE, TERN_FORCE_KERNEL and a GPU's TERN_MAX_ISA bind plans
 
   mutable std::mutex times_mutex;
   mutable std::map<std::string, KernelTime> times;  // of a CPU's kernels

@@ -130,6 +130,8 @@ Result<int> Gpu::borrow() {
     serve_stream(index_, made.stream);
   }
   Lane& lane = borrowed_[at];
+  // Here, where it can be an error, and not in give_back(): else a borrower would be told what another left.
+  TERN_RETURN_IF_ERROR(cuda::fill(lane.status, 0xFF, sizeof *lane.status, lane.stream));
   TERN_RETURN_IF_ERROR(cuda::record(lane.front, lanes_.front().stream));
   TERN_RETURN_IF_ERROR(cuda::wait(lane.stream, lane.front));
   lane.live = true;
@@ -139,10 +141,9 @@ Result<int> Gpu::borrow() {
 void Gpu::give_back(int index) {
   const cuda::CurrentDevice current(index_);
   Lane& of = lane(index);
-  (void)cuda::fill(of.status, 0xFF, sizeof *of.status, of.stream).ok();
-  (void)cuda::synchronize(of.stream).ok();
+  const bool idle = current.status().ok() && cuda::synchronize(of.stream).ok();
   const std::scoped_lock lock(mutex_);
-  of.live = false;
+  of.live = !idle;  // one that may still be at work is never lent again
 }
 
 Status Gpu::synchronize(int index) {

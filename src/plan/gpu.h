@@ -1,4 +1,4 @@
-// The GPU of a Context: its streams, the words in which kernels report what they find, and the time they take.
+// The GPU of a Context: its streams, the status words in which kernels report errors, and the time kernels take.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class Gpu {
   Result<int> wrap(cuda::Stream* stream);  // its lane
   Status release(int lane);
   // A lane for one call alone, behind what lies on the first stream: its findings meet no others. Waits when it is
-  // given back; findings that nobody asked for are dropped then.
+  // given back; findings that nobody asked for are dropped.
   Result<int> borrow();
   void give_back(int lane);
   [[nodiscard]] cuda::Stream* stream(int lane);

@@ -7,13 +7,16 @@
 #include <thread>
 
 #include "base/errors.h"
+#include "device/cuda.h"
 #include "format/format.h"
 #include "lab/weights.h"
 #include "plan/context_state.h"
+#include "plan/own_stream.h"
 #include "plan/run_once.h"
 #include "tern/io.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
+#include "tests/support/no_gpu.h"
 
 namespace tern {
 namespace {
@@ -25,7 +28,7 @@ class OnAGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     auto context = Context::open(kGpu, {.streams = 3});
-    if (!context.ok()) GTEST_SKIP() << "no CUDA device: " << context.error().message;
+    TERN_SKIP_WITHOUT_GPU(context);
     context_ = *std::move(context);
   }
   [[nodiscard]] const Context& gpu() const { return *context_; }
@@ -69,6 +72,21 @@ struct Quantization {
   }
 };
 
+// Tests of a GPU are skipped where there is none, and for no other reason.
+TEST(WithoutAGpu, OnlyItsAbsenceSkipsTests) {
+  const auto context = Context::open(kGpu);
+  EXPECT_EQ(context.ok(), !test::no_gpu(context.ok() ? Error{} : context.error()))
+      << (context.ok() ? "" : context.error().str());
+  for (const Error& why : {Error{Code::gpu_not_available, "cuda:0 cannot be used: it does not answer: unknown error"},
+                           Error{Code::gpu_not_available, "cuda:0 cannot be used: its compute capability is 7.0"},
+                           Error{Code::gpu_not_available, "the NVIDIA driver is for CUDA 12.4, this build needs 13.0"},
+                           Error{Code::gpu_not_available, "the driver does not start: unknown error"},
+                           Error{Code::gpu_not_available, "there is no cuda:1: this machine has 1 GPU"},
+                           Error{Code::insufficient_memory, "4096 bytes for 'words' were asked for"},
+                           Error{Code::internal, "no NVIDIA driver is installed"}, Error{}})
+    EXPECT_FALSE(test::no_gpu(why)) << why.str();
+}
+
 TEST(WithoutAGpu, AnAbsentGpuIsAnError) {
   auto none = Context::open(DeviceId{DeviceKind::cuda, 99});
   ASSERT_EQ(none.code(), Code::gpu_not_available);
@@ -78,6 +96,20 @@ TEST(WithoutAGpu, AnAbsentGpuIsAnError) {
   const auto inventory = devices();
   ASSERT_TRUE(inventory.ok());
   EXPECT_TRUE(inventory->devices.size() > 1 || !inventory->notes.empty());
+}
+
+TEST(WithoutAGpu, WhatCannotBePreallocatedIsAnError) {
+  const auto refusal = [](DeviceId device, ContextConfig config) {
+    const auto context = Context::open(device, std::move(config));
+    EXPECT_EQ(context.code(), Code::invalid_argument);
+    return context.ok() ? std::string() : context.error().message;
+  };
+  EXPECT_EQ(refusal({}, {.preallocate_bytes = 4096}),
+            "preallocate_bytes is 4096, and cpu keeps no pool of memory; leave it 0, or open a GPU");
+  EXPECT_EQ(refusal(kGpu, {.pool_bytes = 4095, .preallocate_bytes = 4096}),
+            "preallocate_bytes is 4096, above the 4095 of pool_bytes that the pool keeps; raise pool_bytes");
+  EXPECT_EQ(refusal(kGpu, {.memory = host_memory(), .preallocate_bytes = 4096}),
+            "preallocate_bytes is 4096, but the memory is the caller's; call preallocate() on it");
 }
 
 TEST(WithoutAGpu, ACpusStreamsAndEvents) {
@@ -100,7 +132,25 @@ TEST(WithoutAGpu, ACpusStreamsAndEvents) {
   EXPECT_EQ(times->front().runs, 1);
   EXPECT_TRUE(cpu->profile()->empty());
   EXPECT_TRUE(cpu->ensure_ready(1000).ok());
-  EXPECT_EQ(cpu->ensure_ready(std::size_t{1} << 60).code(), Code::insufficient_memory);
+  const Status none = cpu->ensure_ready(std::size_t{1} << 60);
+  ASSERT_EQ(none.code(), Code::insufficient_memory);
+  ASSERT_NE(none.error().as<MemoryShortage>(), nullptr);
+  EXPECT_EQ(none.error().as<MemoryShortage>()->needed_bytes, (std::uint64_t{1} << 60) + (std::uint64_t{1} << 60) / 5);
+  EXPECT_GT(none.error().as<MemoryShortage>()->free_bytes, 0U);
+  EXPECT_LE(none.error().as<MemoryShortage>()->free_bytes, cpu->memory_info()->total_bytes);
+  const Status most = cpu->ensure_ready(std::numeric_limits<std::size_t>::max());  // and a fifth more is no number
+  EXPECT_EQ(most.error().as<MemoryShortage>()->needed_bytes, std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST(WithoutAGpu, AFailedLaunchNamesKernelAndCode) {
+  constexpr int kInvalidConfiguration = 9;  // of cudaError_t
+  const Error failed = cuda::launch_failed(
+      "linear.i2.cuda_sm80", with(CudaFailure{.kernel = {}, .code = kInvalidConfiguration},
+                                  error(Code::kernel_launch, "launch", "invalid configuration argument")));
+  EXPECT_EQ(failed.str(), "kernel_launch: the launch failed: invalid configuration argument (linear.i2.cuda_sm80)");
+  ASSERT_NE(failed.as<CudaFailure>(), nullptr);
+  EXPECT_EQ(failed.as<CudaFailure>()->kernel, "linear.i2.cuda_sm80");
+  EXPECT_EQ(failed.as<CudaFailure>()->code, kInvalidConfiguration);
 }
 
 TEST(WithoutAGpu, CopiesOfAllShapes) {
@@ -223,6 +273,39 @@ TEST_F(OnAGpu, FindingsNameTheFirstCallAndElementAndAreToldOnce) {
   EXPECT_EQ(gpu().synchronize().error().index, 7);
 }
 
+TEST_F(OnAGpu, MemoryIsTakenWhenTheContextOpens) {
+  constexpr std::size_t kBytes = 64 << 20;
+  const auto context = Context::open(kGpu, {.preallocate_bytes = kBytes});
+  ASSERT_TRUE(context.ok()) << context.error().str();
+  const auto before = context->memory_info();
+  ASSERT_TRUE(before.ok()) << before.error().str();
+  EXPECT_GE(before->reserved_bytes, kBytes);
+  EXPECT_EQ(before->in_use_bytes, 0U);
+  const auto half = context->allocate(DType::u8, {kBytes / 2});
+  ASSERT_TRUE(half.ok()) << half.error().str();
+  EXPECT_EQ(context->memory_info()->reserved_bytes, before->reserved_bytes);  // nothing more was taken
+  EXPECT_EQ(Context::open(kGpu)->memory_info()->reserved_bytes, 0U);
+}
+
+// A stream for one call, which left a finding that nobody asked for: the next borrower is not told of it.
+TEST_F(OnAGpu, ABorrowedStreamBeginsWithoutFindings) {
+  Tensor bad = random({4, 1000});
+  bad.as<float>()[77] = std::numeric_limits<float>::quiet_NaN();
+  auto q = Quantization::make(gpu(), bad);
+  void* first = nullptr;
+  {
+    auto own = detail::OwnStream::open(gpu());
+    ASSERT_TRUE(own.ok()) << own.error().str();
+    first = (*own)->cuda_stream();
+    ASSERT_TRUE(q->run(**own).ok());
+  }
+  const auto again = detail::OwnStream::open(gpu());
+  ASSERT_TRUE(again.ok()) << again.error().str();
+  EXPECT_EQ((*again)->cuda_stream(), first);  // the same one, lent again
+  EXPECT_TRUE((*again)->synchronize().ok());
+  EXPECT_TRUE(gpu().synchronize().ok());
+}
+
 TEST_F(OnAGpu, GraphsReplayTheSameBits) {
   auto q = Quantization::make(gpu(), random({64, 4096}));
   ASSERT_TRUE(q->run(gpu().stream()).ok());
@@ -265,6 +348,9 @@ TEST_F(OnAGpu, MemoryIsCountedAndGuarded) {
   auto huge = (*memory)->allocate({.bytes = std::size_t{1} << 45, .tag = "huge"});
   ASSERT_EQ(huge.code(), Code::insufficient_memory);
   EXPECT_NE(huge.error().message.find("35184372088832 bytes for 'huge'"), std::string::npos) << huge.error().message;
+  ASSERT_NE(huge.error().as<MemoryShortage>(), nullptr);
+  EXPECT_EQ(huge.error().as<MemoryShortage>()->needed_bytes, std::size_t{1} << 45);
+  EXPECT_GT(huge.error().as<MemoryShortage>()->free_bytes, 0U);
   EXPECT_EQ(gpu().ensure_ready(std::size_t{1} << 45).code(), Code::insufficient_memory);
   EXPECT_EQ((*memory)->allocate({.bytes = 8, .alignment = 512}).code(), Code::invalid_argument);
   // A context takes it, and refuses memory of another device.

@@ -1,4 +1,5 @@
-// A stream for one call that waits: it is told of its own findings and takes none that belong to others.
+// A stream for one call that waits: it returns the errors of its own kernels only, and takes none that belong to
+// others.
 #pragma once
 
 #include <utility>
@@ -8,8 +9,8 @@
 
 namespace tern::detail {
 
-// Begins behind what lies on the context's first stream. Its end waits, so that memory it uses may be freed after it.
-// On a CPU it is the only stream. The context lives longer.
+// Starts after the work on the context's first stream. The destructor waits, so that memory the stream uses may be
+// freed after it. On a CPU it is the only stream. The context must outlive it.
 class OwnStream {
  public:
   static Result<OwnStream> open(const Context& context) {

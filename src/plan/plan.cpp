@@ -9,6 +9,7 @@
 #include "base/fp_env.h"
 #include "base/options.h"
 #include "base/words.h"
+#include "device/isa.h"
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
@@ -21,13 +22,14 @@
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
+#include "plan/plan_rows.h"
 #include "plan/select.h"
 
 namespace tern {
 namespace {
 
 Machine machine_of(const detail::ContextState& context) {
-  return {.device = context.device.id, .capabilities = context.device.capabilities};
+  return {.device = context.device.id, .capabilities = context.device.capabilities, .cpu = context.device.cpu};
 }
 
 template <class Op>
@@ -37,6 +39,7 @@ Result<Selection> decide(const Context& context, const typename Op::Problem& pro
   if (!context.state().overrides) {
     options.device.reset();
     options.force_kernels.clear();
+    options.max_gpu.reset();  // such a context is on a CPU
   }
   return select_kernel(kernel_list(), facts, machine_of(context.state()), options, preference);
 }
@@ -60,10 +63,21 @@ Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
   return error(Code::unsupported, facts.op, "no kernel accepts this problem{}", reasons);
 }
 
+constexpr int kMostAhead = 1 << 20;  // bytes
+
 Status check_tuning(std::string_view op, DeviceId device, const Tuning& tuning) {
-  if (tuning == Tuning{}) return {};
-  if (device.kind != DeviceKind::cuda)
-    return error(Code::invalid_argument, op, "a tuning is for kernels of a GPU, the context is on {}; leave it out",
+  const bool of_cpu = tuning.streams != 0 || tuning.ahead_bytes;
+  Tuning of_gpu = tuning;
+  of_gpu.streams = 0;
+  of_gpu.ahead_bytes = {};
+  if (device.kind == DeviceKind::cpu && of_gpu != Tuning{})
+    return error(
+        Code::invalid_argument, op,
+        "a tuning of {} is for kernels of a GPU, the context is on {}; leave it out, or give streams and ahead",
+        name(of_gpu), name(device));
+  if (device.kind != DeviceKind::cpu && of_cpu)
+    return error(Code::invalid_argument, op,
+                 "streams and ahead of a tuning are for kernels of a CPU, the context is on {}; leave them out",
                  name(device));
   if (tuning.threads < 0 || tuning.threads > 1024 || tuning.threads % 32 != 0)
     return error(Code::invalid_argument, op, "a tuning of {} threads a block; give a multiple of 32 up to 1024",
@@ -71,6 +85,12 @@ Status check_tuning(std::string_view op, DeviceId device, const Tuning& tuning) 
   if (tuning.split < 0)
     return error(Code::invalid_argument, op,
                  "k cannot be split into {} parts; give 1 or more, or 0 for the kernel's own choice", tuning.split);
+  if (tuning.streams < 0 || tuning.streams > 4 || tuning.streams == 3)
+    return error(Code::invalid_argument, op,
+                 "a tuning of {} streams; give 1, 2 or 4, or 0 for what suits the processor", tuning.streams);
+  if (tuning.ahead_bytes && (*tuning.ahead_bytes < 0 || *tuning.ahead_bytes > kMostAhead))
+    return error(Code::invalid_argument, op, "a tuning of {} bytes ahead; give 0 to {}", *tuning.ahead_bytes,
+                 kMostAhead);
   return {};
 }
 
@@ -86,14 +106,34 @@ struct Plan<Op>::Impl {
   PlanId id;
   std::string device;
   Tuning tuning;                   // asked for
-  std::optional<Tuning> resolved;  // what the kernel makes of it
+  std::optional<Tuning> resolved;  // what the kernel makes of it, or what was chosen for it
   Explanation explanation;
 
+  Status check_run(Stream stream, Workspace workspace, std::size_t needed_bytes) const {
+    if (detail::ContextState::owner(stream) != context.get())
+      return error(Code::invalid_argument, id.op, "the stream is not one of the plan's context");
+    if (workspace.size() < needed_bytes)
+      return error(Code::invalid_argument, id.op, "the workspace has {} bytes, {} are needed", workspace.size(),
+                   needed_bytes);
+    if (needed_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data()) % kWorkspaceAlignment != 0)
+      return error(Code::invalid_argument, id.op, "the workspace is not aligned to {} bytes", kWorkspaceAlignment);
+    return {};
+  }
+  // Calls work() between the two calls of the observer.
+  template <class Work>
+  Status watched(int threads, Work work) const {
+    const RunEvent event{.kernel = id.kernel, .device = device, .threads = threads};
+    if (context->observer) context->observer->run_started(event);
+    Status status = work();
+    if (context->observer) context->observer->run_finished(event, status);
+    return status;
+  }
+
   // params are OpTraits<Op>::Params.
-  Status compute(Workspace workspace, const void* params) const {
+  Status compute(const Threads& threads, Workspace workspace, const void* params) const {
     const KernelEntry& entry = kernel->entry;
     const auto begin = std::chrono::steady_clock::now();
-    Status status = entry.run(entry.table, params, {context->threads, workspace});
+    Status status = entry.run(entry.table, params, {threads, workspace, nullptr, resolved ? &*resolved : nullptr});
     if (context->profiling) {
       const std::scoped_lock lock(context->times_mutex);
       KernelTime& time = context->times[id.kernel];
@@ -109,7 +149,7 @@ struct Plan<Op>::Impl {
     run.launch.tuning = &tuning;
     const KernelEntry& entry = kernel->entry;
     if (Status status = entry.run(entry.table, params, {context->threads, workspace, &run.launch}); !status.ok())
-      return error(status.code(), id.kernel, "the launch failed: {}", status.error().message);
+      return cuda::launch_failed(id.kernel, std::move(status).error());
     return context->gpu->finish(run, id.kernel);
   }
 };
@@ -140,6 +180,7 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
   impl->device = name(state.device.id);
   TERN_RETURN_IF_ERROR(check_tuning(facts.op, state.device.id, preference.tuning));
   impl->tuning = preference.tuning;
+  impl->resolved = selection.tuning;
   if (state.gpu && entry.tuning != nullptr) {
     TERN_ON_GPU(state.gpu->index());
     cuda::Launch launch;
@@ -181,23 +222,49 @@ std::size_t Plan<Op>::workspace_bytes() const {
 template <class Op>
 Status Plan<Op>::run(Stream stream, Workspace workspace, const Args& args) const {
   const detail::ContextState& state = *impl_->context;
-  if (detail::ContextState::owner(stream) != &state)
-    return error(Code::invalid_argument, impl_->id.op, "the stream is not one of the plan's context");
-  if (workspace.size() < impl_->workspace_bytes)
-    return error(Code::invalid_argument, impl_->id.op, "the workspace has {} bytes, {} are needed", workspace.size(),
-                 impl_->workspace_bytes);
-  if (impl_->workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data()) % kWorkspaceAlignment != 0)
-    return error(Code::invalid_argument, impl_->id.op, "the workspace is not aligned to {} bytes", kWorkspaceAlignment);
+  TERN_RETURN_IF_ERROR(impl_->check_run(stream, workspace, impl_->workspace_bytes));
   const FpEnvGuard modes;
   TERN_ASSIGN(params, OpTraits<Op>::bind(impl_->problem, args, state.device.id));
   if (OpTraits<Op>::empty(params)) return {};
+  return impl_->watched(state.threads.count(), [&] {
+    return state.gpu ? impl_->launch(detail::ContextState::lane(stream), workspace, &params)
+                     : impl_->compute(state.threads, workspace, &params);
+  });
+}
 
-  const RunEvent event{.kernel = impl_->id.kernel, .device = impl_->device, .threads = state.threads.count()};
-  if (state.observer) state.observer->run_started(event);
-  Status status = state.gpu ? impl_->launch(detail::ContextState::lane(stream), workspace, &params)
-                            : impl_->compute(workspace, &params);
-  if (state.observer) state.observer->run_finished(event, status);
-  return status;
+template <class Op>
+const Kernel* Plan<Op>::kernel() const {
+  return impl_->kernel;
+}
+
+template <class Op>
+std::size_t detail::PlanRows<Op>::workspace_bytes(const Plan<Op>& plan) {
+  const KernelEntry& entry = plan.impl_->kernel->entry;
+  return entry.workspace_bytes(entry.table, &plan.impl_->problem, 1);
+}
+
+template <class Op>
+Status detail::PlanRows<Op>::run(const Plan<Op>& plan, Stream stream, Workspace workspace, RowRange rows,
+                                 const typename Op::Args& args) {
+  const auto& impl = *plan.impl_;
+  TERN_RETURN_IF_ERROR(impl.check_run(stream, workspace, workspace_bytes(plan)));
+  const FpEnvGuard modes;
+  TERN_ASSIGN(params, OpTraits<Op>::bind_rows(impl.problem, rows, args));
+  if (OpTraits<Op>::empty(params)) return {};
+  static const Threads alone(1);
+  return impl.watched(1, [&] { return impl.compute(alone, workspace, &params); });
+}
+
+template <class Op>
+Status detail::PlanRows<Op>::run_scale(const Plan<Op>& plan, Stream stream, Workspace workspace,
+                                       const typename Op::Args& args) {
+  const auto& impl = *plan.impl_;
+  TERN_RETURN_IF_ERROR(impl.check_run(stream, workspace, impl.workspace_bytes));
+  const FpEnvGuard modes;
+  TERN_ASSIGN(params, OpTraits<Op>::bind_scale(impl.problem, args));
+  if (OpTraits<Op>::empty(params)) return {};
+  const Threads& threads = impl.context->threads;
+  return impl.watched(threads.count(), [&] { return impl.compute(threads, workspace, &params); });
 }
 
 template <class Op>
@@ -230,6 +297,8 @@ std::string PlanId::str() const {
 
 Result<std::vector<KernelDescription>> kernels(const Context& context) {
   TERN_ASSIGN(options, read_options());
+  const Machine machine = machine_of(context.state());
+  TERN_RETURN_IF_ERROR(limit_capabilities(machine.capabilities, machine.device.kind, options));
   std::vector<KernelDescription> list;
   for (const Kernel& kernel : kernel_list()) {
     KernelDescription d{.name = std::string(kernel.info.name),
@@ -242,7 +311,7 @@ Result<std::vector<KernelDescription>> kernels(const Context& context) {
       if (kernel.info.dtypes.has(t)) d.dtypes.emplace_back(name(t));
     for (const Scheme s : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2})
       if (kernel.info.schemes.has(s)) d.schemes.emplace_back(name(s));
-    d.refused = refused_by_machine(kernel, machine_of(context.state()), options).value_or("");
+    d.refused = refused_by_machine(kernel, machine, options).value_or("");
     list.push_back(std::move(d));
   }
   return list;
@@ -258,5 +327,7 @@ template class Plan<FakeQuantize>;
 template class Plan<FakeQuantizeBackward>;
 template class Plan<ChooseQparams>;
 template class Plan<DynamicQuantize>;
+
+template struct detail::PlanRows<TernaryQuantize>;
 
 }  // namespace tern

@@ -69,6 +69,29 @@ TEST(Plan, MaxIsaTakes) {
   EXPECT_EQ(chosen(context), "ternary_quantize.i2.scalar");
 }
 
+TEST(Plan, MaxIsaHasALevelForEachKindOfDevice) {
+  const Context context = open();
+  const Variable v("TERN_MAX_ISA", "sm_80,scalar");
+  EXPECT_EQ(chosen(context), "ternary_quantize.i2.scalar");
+  const Variable gpus("TERN_MAX_ISA", "sm_80");
+  const auto list = kernels(context);
+  ASSERT_FALSE(list.ok());
+  EXPECT_EQ(list.error().where, "TERN_MAX_ISA");
+  // Nor does it bind the reference of a GPU's selftest.
+  const ActivationQuantize::Problem problem{.m = 1, .k = 8};
+  EXPECT_TRUE(ActivationQuantizePlan::select(detail::ContextState::cpu_beside(1), problem).ok());
+}
+
+// Containers and scripts take a variable back by making it empty.
+TEST(Plan, EmptyOverridesAreNotSet) {
+  const std::string usual = chosen(open());
+  for (const char* name : {"TERN_MAX_ISA", "TERN_FORCE_KERNEL", "TERN_DEVICE", "TERN_STRICT", "TERN_THREADS"}) {
+    const Variable v(name, "");
+    EXPECT_EQ(chosen(open()), usual) << name;
+    EXPECT_EQ(open().threads(), usable_threads()) << name;
+  }
+}
+
 TEST(Plan, ForceKernelTakes) {
   const Context context = open();
   const Variable v("TERN_FORCE_KERNEL", "ternary_dequantize.i2.scalar,ternary_quantize.i2.reference");
@@ -99,11 +122,20 @@ TEST(Plan, ThreadsTake) {
 
 TEST(Plan, MalformedOverridesAreErrorsOfSelect) {
   const Context context = open();
-  const std::pair<const char*, const char*> bad[] = {
-      {"TERN_MAX_ISA", "x86_avx9"},  {"TERN_MAX_ISA", "AVX2"},      {"TERN_FORCE_KERNEL", "nonsense"},
-      {"TERN_FORCE_KERNEL", "a,,b"}, {"TERN_DEVICE", "gpu"},        {"TERN_DEVICE", "cuda:x"},
-      {"TERN_STRICT", "yes"},        {"TERN_THREADS", "0"},         {"TERN_THREADS", "-1"},
-      {"TERN_THREADS", "two"},       {"TERN_THREADS", "9999999999"}};
+  const std::pair<const char*, const char*> bad[] = {{"TERN_MAX_ISA", "x86_avx9"},
+                                                     {"TERN_MAX_ISA", "AVX2"},
+                                                     {"TERN_FORCE_KERNEL", "nonsense"},
+                                                     {"TERN_MAX_ISA", "sm_75"},
+                                                     {"TERN_MAX_ISA", "scalar,x86_avx2"},
+                                                     {"TERN_MAX_ISA", ","},
+                                                     {"TERN_FORCE_KERNEL", "a,,b"},
+                                                     {"TERN_DEVICE", "gpu"},
+                                                     {"TERN_DEVICE", "cuda:x"},
+                                                     {"TERN_STRICT", "yes"},
+                                                     {"TERN_THREADS", "0"},
+                                                     {"TERN_THREADS", "-1"},
+                                                     {"TERN_THREADS", "two"},
+                                                     {"TERN_THREADS", "9999999999"}};
   for (const auto& [name, value] : bad) {
     const Variable v(name, value);
     auto plan = TernaryQuantizePlan::select(context, kProblem);
@@ -256,29 +288,34 @@ TEST(Plan, OverridesDoNotBindAContextBesideThem) {
 TEST(Tunings, HaveWords) {
   for (const Tuning& tuning :
        {Tuning{}, Tuning{.threads = 128}, Tuning{.grid = GridStrategy::fixed, .split = 3},
-        Tuning{.threads = 64, .grid = GridStrategy::occupancy, .split = 2, .dependent_launch = false}}) {
+        Tuning{.threads = 64, .grid = GridStrategy::occupancy, .split = 2, .dependent_launch = false},
+        Tuning{.streams = 4, .ahead_bytes = 0}, Tuning{.ahead_bytes = 8192}}) {
     const auto again = parse_tuning(name(tuning));
     ASSERT_TRUE(again.ok()) << again.error().str();
     EXPECT_EQ(*again, tuning) << name(tuning);
   }
   EXPECT_EQ(name(Tuning{.threads = 128, .dependent_launch = true}), "threads=128,dependent=on");
+  EXPECT_EQ(name(Tuning{.streams = 2, .ahead_bytes = 2048}), "streams=2,ahead=2048");
   EXPECT_EQ(*parse_tuning("grid=auto,threads=0"), Tuning{});
-  for (const auto& [text, part] : {std::pair("threads", "'threads' is not as in threads=256"),
-                                   {"split=2,", "'split=2,' is not as in"},
-                                   {"split=-2", "split is '-2'"},
-                                   {"threads=12x", "threads is '12x'"},
-                                   {"grid=huge", "'huge' is not one of auto, fixed, occupancy"},
-                                   {"dependent=1", "dependent is '1', which is not on or off"},
-                                   {"split=2,threads=64,split=2", "split is there twice"},
-                                   {"dependent=on,dependent=off", "dependent is there twice"},
-                                   {"blocks=2", "'blocks' is not one of threads, grid, split, dependent"}}) {
+  for (const auto& [text, part] :
+       {std::pair("threads", "'threads' is not as in threads=256"),
+        {"split=2,", "'split=2,' is not as in"},
+        {"split=-2", "split is '-2'"},
+        {"ahead=-1", "ahead is '-1'"},
+        {"streams=two", "streams is 'two'"},
+        {"threads=12x", "threads is '12x'"},
+        {"grid=huge", "'huge' is not one of auto, fixed, occupancy"},
+        {"dependent=1", "dependent is '1', which is not on or off"},
+        {"split=2,threads=64,split=2", "split is there twice"},
+        {"dependent=on,dependent=off", "dependent is there twice"},
+        {"blocks=2", "'blocks' is not one of threads, grid, split, dependent, streams, ahead"}}) {
     const auto refused = parse_tuning(text);
     ASSERT_FALSE(refused.ok()) << text;
     EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
   }
 }
 
-TEST(Plan, ATuningIsForGpus) {
+TEST(Plan, ATuningIsForItsKindOfDevice) {
   const Context context = *Context::open();
   const auto says = [&](const Tuning& tuning) {
     const auto plan = ActivationQuantizePlan::select(context, {.m = 1, .k = 8}, {.tuning = tuning});
@@ -286,8 +323,31 @@ TEST(Plan, ATuningIsForGpus) {
   };
   EXPECT_EQ(says({}), "");
   EXPECT_FALSE(ActivationQuantizePlan::select(context, {.m = 1, .k = 8})->tuning());
-  EXPECT_NE(says({.threads = 256}).find("a tuning is for kernels of a GPU, the context is on cpu"), std::string::npos);
-  EXPECT_NE(says({.dependent_launch = false}).find("a tuning is for"), std::string::npos);
+  EXPECT_NE(says({.threads = 256}).find("a tuning of threads=256 is for kernels of a GPU, the context is on cpu"),
+            std::string::npos);
+  EXPECT_NE(says({.dependent_launch = false}).find("a tuning of dependent=off is for"), std::string::npos);
+  EXPECT_NE(says({.streams = 3}).find("a tuning of 3 streams; give 1, 2 or 4"), std::string::npos);
+  EXPECT_NE(says({.streams = -1}).find("a tuning of -1 streams"), std::string::npos);
+  EXPECT_NE(says({.ahead_bytes = 2 << 20}).find("a tuning of 2097152 bytes ahead; give 0 to 1048576"),
+            std::string::npos);
+  const auto noted = ActivationQuantizePlan::select(context, {.m = 1, .k = 8}, {.tuning = {.streams = 1}});
+  ASSERT_TRUE(noted.ok()) << noted.error().str();
+  EXPECT_EQ(noted->explain().notes.back(), "tuning asked for: streams=1; the kernel does not tell what it makes of it");
+}
+
+TEST(Plan, APlanTellsHowItReadsWeights) {
+  const Context context = *Context::open();
+  const Linear::Problem problem{.m_max = 1, .k = 64, .matrices = {{.n = 16}}};
+  const auto plan = LinearPlan::select(context, problem);
+  ASSERT_TRUE(plan.ok()) << plan.error().str();
+  ASSERT_TRUE(plan->tuning());
+  const int chosen = plan->tuning()->streams;
+  EXPECT_TRUE(chosen == 1 || chosen == 2 || chosen == 4) << chosen;
+  EXPECT_GT(plan->tuning()->ahead_bytes, 0);
+  const auto asked = LinearPlan::select(context, problem, {.tuning = {.streams = 1, .ahead_bytes = 512}});
+  ASSERT_TRUE(asked.ok()) << asked.error().str();
+  EXPECT_EQ(name(*asked->tuning()), "streams=1,ahead=512");
+  EXPECT_EQ(asked->explain().notes.back(), "tuning asked for: streams=1,ahead=512");
 }
 
 }  // namespace

@@ -13,11 +13,18 @@ constexpr std::string_view kWhere = "select";
 
 std::string_view family(DeviceKind kind) { return kind == DeviceKind::cpu ? "a CPU" : "a CUDA device"; }
 
+const IsaFacts* facts_of(const ProblemFacts& problem, std::string_view isa) {
+  const auto found = std::ranges::find(problem.of_isas, isa, &IsaFacts::isa);
+  return found == problem.of_isas.end() ? nullptr : &*found;
+}
+
 std::optional<std::string> refused_by_problem(const KernelInfo& kernel, const ProblemFacts& problem) {
   if (kernel.format != problem.format)
     return fmt::format("is for {}, the problem is {}", name(kernel.format), name(problem.format));
   if (!problem.refused.empty()) return problem.refused;
   if (kernel.device == DeviceKind::cuda && !problem.refused_on_gpu.empty()) return problem.refused_on_gpu;
+  if (const IsaFacts* facts = facts_of(problem, kernel.isa); facts != nullptr && !facts->refused.empty())
+    return facts->refused;
   if (!kernel.dtypes.has(problem.dtype)) return fmt::format("does not take {}", name(problem.dtype));
   if (!kernel.schemes.empty() && !kernel.schemes.has(problem.scheme))
     return fmt::format("does not know scheme {}", name(problem.scheme));
@@ -30,8 +37,7 @@ std::optional<std::string> refused_by_problem(const KernelInfo& kernel, const Pr
 
 // The machine's capabilities under TERN_MAX_ISA.
 Result<Capabilities> allowed(const Machine& machine, const Options& options) {
-  if (!options.max_isa) return machine.capabilities;
-  return limit_capabilities(machine.capabilities, machine.device.kind, *options.max_isa);
+  return limit_capabilities(machine.capabilities, machine.device.kind, options);
 }
 
 std::optional<std::string> refused_by_capabilities(const Kernel& kernel, const Machine& machine,
@@ -78,6 +84,7 @@ Result<const Kernel*> forced_kernel(std::span<const Kernel> list, const ProblemF
 
 Guarantee guarantee_of(const ProblemFacts& problem, const KernelInfo& kernel) {
   Guarantee guarantee = problem.guarantee.value_or(kernel.guarantee);
+  if (kernel.device == DeviceKind::cuda) guarantee = problem.guarantee_on_gpu.value_or(guarantee);
   if (guarantee.accumulator.empty()) guarantee.accumulator = kernel.guarantee.accumulator;
   return guarantee;
 }
@@ -108,7 +115,8 @@ Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts
     else
       willing.push_back(&kernel);
   }
-  if (options.max_isa) why.notes.push_back(fmt::format("TERN_MAX_ISA={}", name(*options.max_isa)));
+  if (const std::string limit = max_isa_text(options); !limit.empty())
+    why.notes.push_back(fmt::format("TERN_MAX_ISA={}", limit));
   if (!willing.empty()) {
     selection.kernel = willing.front();
     why.chosen_because = "first in the list that takes the problem";
@@ -133,7 +141,13 @@ Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts
       why.notes.push_back(fmt::format("preferred {} {}; fell back", preference.kernel, reason));
     }
   }
-  if (selection.kernel != nullptr) why.chosen = selection.kernel->info.name;
+  if (selection.kernel != nullptr) {
+    why.chosen = selection.kernel->info.name;
+    const KernelEntry& entry = selection.kernel->entry;
+    if (entry.cpu_tuning != nullptr) selection.tuning = entry.cpu_tuning(entry.table, machine.cpu, preference.tuning);
+    const IsaFacts* facts = facts_of(problem, selection.kernel->info.isa);
+    if (facts != nullptr && !facts->note.empty()) why.notes.push_back(facts->note);
+  }
   for (const Kernel* kernel : willing)
     if (kernel != selection.kernel)
       why.rejections.push_back({std::string(kernel->info.name), fmt::format("could do it; {} was chosen", why.chosen)});

@@ -14,10 +14,12 @@ namespace tern {
 struct Machine {
   DeviceId device;
   Capabilities capabilities;  // in full; overrides are applied by selection
+  CpuModel cpu = {};
 };
 
 struct Selection {
   const Kernel* kernel = nullptr;  // null when every kernel refused
+  std::optional<Tuning> tuning;    // of a CPU's kernel that has the choice
   Explanation explanation;
 };
 

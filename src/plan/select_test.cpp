@@ -20,6 +20,10 @@ const Machine kLaptop{.device = {}, .capabilities = Caps::of(C::x86_sse41, C::x8
 const Machine kXeon{.device = {},
                     .capabilities = Caps::of(C::x86_sse41, C::x86_avx2, C::x86_avx_vnni, C::x86_avx512,
                                              C::x86_avx512vnni, C::x86_avx512vbmi, C::x86_amx_int8)};
+const Machine kZen4{
+    .device = {},
+    .capabilities = Caps::of(C::x86_sse41, C::x86_avx2, C::x86_avx512, C::x86_avx512vnni, C::x86_avx512vbmi),
+    .cpu = {"AuthenticAMD", 25, 17}};
 const Machine kArmServer{.device = {}, .capabilities = Caps::of(C::arm_neon, C::arm_dotprod, C::arm_i8mm)};
 const Machine kTuring{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_capabilities(7, 5)};
 const Machine kHopper{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_capabilities(9, 0)};
@@ -111,6 +115,26 @@ TEST(Select, PromptsGoToAmxAndTokensToAvx512) {
               "m is " + std::to_string(least - 1) + ", below its " + std::to_string(least));
   }
 }
+// How weights are read is a fact of the processor, not of its instruction set.
+TEST(Select, WeightsAreReadAsSuitsTheProcessor) {
+  const auto on = [](const Machine& machine, const Tuning& asked = {}) {
+    const Selection s = choose(machine, {}, {.tuning = asked}, linear_i2());
+    return s.tuning ? name(*s.tuning) : "";
+  };
+  Machine intel = kZen4, zen5 = kZen4, zen3 = kLaptop;
+  intel.cpu = {"GenuineIntel", 6, 207};
+  zen5.cpu = {"AuthenticAMD", 26, 2};
+  zen3.cpu = {"AuthenticAMD", 25, 1};
+  EXPECT_EQ(on(kZen4), "streams=1,ahead=4096");
+  EXPECT_EQ(on(intel), "streams=4,ahead=1024");
+  EXPECT_EQ(on(zen5), "streams=1,ahead=16384");
+  EXPECT_EQ(on(zen3), "streams=2,ahead=2048");
+  EXPECT_EQ(on(kZen4, {.streams = 2}), "streams=2,ahead=2048");
+  EXPECT_EQ(on(kZen4, {.ahead_bytes = 0}), "streams=1,ahead=0");
+  EXPECT_EQ(on(zen3, {.streams = 4}), "streams=2,ahead=2048");  // AVX2 has registers for the sums of two
+  EXPECT_FALSE(choose(kZen4).tuning);                           // ternary_quantize has no such choice
+}
+
 #endif
 
 TEST(Select, MachineWithNothing) {
@@ -248,12 +272,37 @@ TEST(SelectMadeUp, MaxIsaTakesEffectAndIsNamed) {
   // A level of another processor family cannot apply.
   options.max_isa = Options::MaxIsa{C::arm_neon};
   EXPECT_EQ(select_kernel(list, {.op = "linear", .k = 64}, kXeon, options, {}).code(), Code::invalid_argument);
-  // A GPU level on a CPU speaks of another device, and the reverse.
-  options.max_isa = Options::MaxIsa{C::sm_80};
-  EXPECT_EQ(choose(kXeon, options, {}, {.op = "linear", .m = 32, .k = 64}, list).explanation.chosen,
-            "linear.i2.x86_amx");
-  EXPECT_EQ(choose(kHopper, options, {}, {.op = "linear", .m = 512, .k = 64}, list).explanation.chosen,
-            "linear.i2.sm_75");
+}
+
+// A level of GPUs cannot apply on a CPU, nor the reverse; who uses both gives one of each.
+TEST(SelectMadeUp, MaxIsaOfTheOtherKindOfDeviceIsAnError) {
+  const auto list = made_up_list();
+  const ProblemFacts problem{.op = "linear", .m = 512, .k = 64};
+  Options cpu, gpu, both;
+  cpu.max_isa = both.max_isa = Options::MaxIsa{C::x86_avx2};
+  gpu.max_gpu = both.max_gpu = C::sm_80;
+  const auto on_gpu = select_kernel(list, problem, kHopper, cpu, {});
+  ASSERT_EQ(on_gpu.code(), Code::invalid_argument);
+  EXPECT_EQ(on_gpu.error().where, "TERN_MAX_ISA");
+  EXPECT_EQ(
+      on_gpu.error().message,
+      "x86_avx2 is a level of CPUs, and this context is on a GPU; give one of sm_75, sm_80, sm_90, sm_90a, or one "
+      "of each, as in x86_avx2,sm_80");
+  const auto on_cpu = select_kernel(list, problem, kXeon, gpu, {});
+  ASSERT_EQ(on_cpu.code(), Code::invalid_argument);
+  EXPECT_TRUE(on_cpu.error().message.starts_with(
+      "sm_80 is a level of GPUs, and this context is on a CPU; give one of scalar, x86_sse41, x86_avx2, "))
+      << on_cpu.error().message;
+  cpu.max_isa = Options::MaxIsa{};
+  EXPECT_EQ(select_kernel(list, problem, kHopper, cpu, {}).code(), Code::invalid_argument);
+  EXPECT_EQ(choose(kHopper, gpu, {}, problem, list).explanation.chosen, "linear.i2.sm_75");
+  const auto s = choose(kXeon, both, {}, problem, list);
+  EXPECT_EQ(s.explanation.chosen, "linear.i2.x86_avx2");
+  EXPECT_EQ(s.explanation.notes, std::vector<std::string>{"TERN_MAX_ISA=x86_avx2,sm_80"});
+  EXPECT_EQ(choose(kHopper, both, {}, problem, list).explanation.chosen, "linear.i2.sm_75");
+  // What the tests of every op ask before they run a kernel: nothing is a kernel that can run.
+  EXPECT_FALSE(refused_by_machine(list.back(), kXeon, both));
+  EXPECT_EQ(refused_by_machine(list.back(), kXeon, gpu), on_cpu.error().message);
 }
 
 TEST(SelectMadeUp, ForcedKernelsBindTheirOwnOp) {
@@ -315,7 +364,7 @@ TEST(Capabilities, OfGpus) {
 }
 
 // Tensor cores add up floats in f32; the plain GPU kernel and CPUs add pieces up in f64. Exact sums are the same for
-// all.
+// all, group scales of int8 sums for all CPUs.
 TEST(TheList, SaysInWhatFloatModesAddUp) {
   Linear::Problem exact{.m_max = 2, .k = 128, .x_dtype = DType::f32}, grouped = exact, floats = exact;
   exact.matrices = floats.matrices = {{.n = 4}};
@@ -328,9 +377,10 @@ TEST(TheList, SaysInWhatFloatModesAddUp) {
     on_tensor_cores += cores ? 1 : 0;
     for (const Linear::Problem& p : {grouped, floats}) {
       const Guarantee g = guarantee_of(*OpTraits<Linear>::facts(p), kernel.info);
-      EXPECT_EQ(g.accumulator, cores ? "f32" : "f64") << kernel.info.name;
-      EXPECT_EQ(g.math, "f32");
-      EXPECT_FALSE(g.bit_stable);
+      const bool chains = kernel.info.device == DeviceKind::cpu && p.math == LinearMath::w2a8;
+      EXPECT_EQ(g.accumulator, cores || chains ? "f32" : "f64") << kernel.info.name;
+      EXPECT_EQ(g.math, chains ? "int8" : "f32");
+      EXPECT_EQ(g.bit_stable, chains);
     }
     const Guarantee g = guarantee_of(*OpTraits<Linear>::facts(exact), kernel.info);
     EXPECT_EQ(g.accumulator, "int32") << kernel.info.name;

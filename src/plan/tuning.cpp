@@ -22,9 +22,14 @@ Result<int> parse_count(std::string_view key, std::string_view text) {
 }
 
 Status set(Tuning& tuning, std::string_view key, std::string_view value) {
-  if (key == "threads" || key == "split") {
+  if (key == "threads" || key == "split" || key == "streams") {
     TERN_ASSIGN(count, parse_count(key, value));
-    (key == "threads" ? tuning.threads : tuning.split) = count;
+    (key == "threads" ? tuning.threads : key == "split" ? tuning.split : tuning.streams) = count;
+    return {};
+  }
+  if (key == "ahead") {
+    TERN_ASSIGN(count, parse_count(key, value));
+    tuning.ahead_bytes = count;
     return {};
   }
   if (key == "grid") {
@@ -33,7 +38,8 @@ Status set(Tuning& tuning, std::string_view key, std::string_view value) {
     return {};
   }
   if (key != "dependent")
-    return error(Code::invalid_argument, kWhere, "'{}' is not one of threads, grid, split, dependent", printable(key));
+    return error(Code::invalid_argument, kWhere, "'{}' is not one of threads, grid, split, dependent, streams, ahead",
+                 printable(key));
   if (value != "on" && value != "off")
     return error(Code::invalid_argument, kWhere, "dependent is '{}', which is not on or off", printable(value));
   tuning.dependent_launch = value == "on";
@@ -54,6 +60,8 @@ std::string name(const Tuning& tuning) {
   if (tuning.grid != GridStrategy::automatic) add("grid", name(tuning.grid));
   if (tuning.split != 0) add("split", tuning.split);
   if (tuning.dependent_launch) add("dependent", *tuning.dependent_launch ? "on" : "off");
+  if (tuning.streams != 0) add("streams", tuning.streams);
+  if (tuning.ahead_bytes) add("ahead", *tuning.ahead_bytes);
   return words;
 }
 
@@ -64,7 +72,8 @@ Result<Tuning> parse_tuning(std::string_view text) {
     const std::string_view item = text.substr(0, text.find(','));
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || item.size() + 1 == text.size())
-      return error(Code::invalid_argument, kWhere, "'{}' is not as in threads=256,grid=fixed,split=4,dependent=off",
+      return error(Code::invalid_argument, kWhere,
+                   "'{}' is not as in threads=256,grid=fixed,split=4,dependent=off or streams=2,ahead=2048",
                    escaped(text, 100));
     const std::string_view key = item.substr(0, equals);
     if (std::ranges::find(keys, key) != keys.end())

@@ -1,4 +1,4 @@
-// The codes between absmean's threshold and BitNet's set right.
+// Corrects the codes on which absmean and BitNet's own converter disagree.
 #include "runtime/bitnet_match.h"
 
 #include <cmath>
@@ -48,7 +48,7 @@ std::uint32_t smallest(const Type& type, Is is) {
 template <class Bits>
 void set_codes(const std::uint8_t* x, std::int64_t k, std::uint32_t sign_bit, std::uint32_t low, std::uint32_t high,
                bool on, std::uint8_t* codes) {
-  constexpr std::int64_t kStep = 1024;  // looked through at a time: nearly never is there one
+  constexpr std::int64_t kStep = 1024;  // elements searched at a time; nearly always none of them disagrees
   for (std::int64_t at = 0; at < k; at += kStep) {
     const std::int64_t n = std::min(kStep, k - at);
     Bits bits[kStep];

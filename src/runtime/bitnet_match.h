@@ -18,7 +18,7 @@ class BitnetMatch {
 
   [[nodiscard]] float stored_scale() const { return stored_; }
   [[nodiscard]] double threshold() const { return threshold_; }  // q is 0 up to this |w|
-  // Sets right what absmean made of a row: k dense elements, their i2 codes.
+  // Corrects what absmean made of a row: k dense elements and their i2 codes.
   void mend(const std::uint8_t* x, std::int64_t k, std::uint8_t* codes) const;
 
  private:

@@ -1,4 +1,4 @@
-// A list of free buffers; one that is too small makes room for one that is not.
+// A list of free buffers; a request that none can serve replaces one that is too small.
 #include "runtime/buffer_pool.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Buffers that are used again: fresh memory costs a page fault for every 4 KiB, more than what is computed in them.
+// Reusable buffers: fresh memory costs a page fault for every 4 KiB, more than what is computed in them.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // At least so many bytes, aligned for a workspace and not set to anything. Throws std::bad_alloc.
+  // At least this many bytes, aligned for a workspace and uninitialised. Throws std::bad_alloc.
   Buffer take(std::size_t bytes);
 
  private:

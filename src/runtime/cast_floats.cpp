@@ -1,4 +1,5 @@
-// Blocks of f64 on the way: every type widens to it exactly, and each block is looked at while it is in cache.
+// Casts floats through blocks of f64: every type widens to it exactly, and losses are measured while a block is in
+// cache.
 #include "runtime/cast_floats.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace tern {
 namespace {
 
-constexpr std::int64_t kBlock = 256;
+constexpr std::int64_t kCastElems = 256;
 constexpr std::int64_t kElemsPerPiece = std::int64_t{1} << 18;
 
 template <class Bits, class Widen>
@@ -58,7 +59,7 @@ float half_value(std::uint16_t bits, DType type) {
   return type == DType::f16 ? simd::from_f16(bits) : simd::from_bf16(bits);
 }
 
-// f16 and bf16 have 65,536 values each: what becomes of every one of them, and which were there.
+// f16 and bf16 have only 65,536 values: casts each of them once, and marks which occur in the input.
 struct HalfTable {
   std::array<std::uint16_t, 65536> to;
   std::array<std::uint8_t, 65536> overflows, underflows;
@@ -79,7 +80,7 @@ struct HalfTable {
 CastLoss cast_halves(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,
                      std::span<std::uint8_t> to, DType to_type) {
   const auto table = std::make_unique<const HalfTable>(from_type, to_type);
-  // Here, because no memory on a thread of its own would end the process.
+  // Allocated here, where a failure can be reported; a bad_alloc on a pool thread would end the process.
   std::vector<std::array<std::uint8_t, 65536>> seen_by(static_cast<std::size_t>(threads.count()));
   CastLoss all;
   std::mutex mutex;
@@ -129,10 +130,10 @@ CastLoss cast_floats(const Threads& threads, std::span<const std::uint8_t> from,
   WorkQueue queue(count, kElemsPerPiece);
   threads.run(threads.count(), [&](int) {
     CastLoss loss;
-    std::array<double, kBlock> before, after;
+    std::array<double, kCastElems> before, after;
     for (std::int64_t begin = 0, end = 0; queue.next(begin, end);)
-      for (; begin < end; begin += kBlock) {
-        const std::int64_t n = std::min(kBlock, end - begin);
+      for (; begin < end; begin += kCastElems) {
+        const std::int64_t n = std::min(kCastElems, end - begin);
         std::uint8_t* out = to.data() + begin * to_size;
         load(from.data() + begin * from_size, from_type, n, before.data());
         store(before.data(), n, out, to_type);

@@ -1,4 +1,4 @@
-// Floats of one type to another, nearest even, and what that loses.
+// Casts floats from one type to another, rounding to nearest even, and reports what was lost.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/fp_env.h"
 #include "format/format.h"
+#include "format/invalid_value.h"
 #include "format/q4_0.h"
 #include "format/q8_0.h"
 #include "io/little_endian.h"
@@ -96,8 +97,9 @@ Status CodedWeights::read_rows(std::int64_t first, std::int64_t count, std::uint
   }
   for (std::int64_t i = 0; i < count * per_row; ++i)
     if (!std::isfinite(scales_out[i]))
-      return error_at(first * per_row + i, Code::invalid_scale, kWhere, "scales[{}] is {}; it must be finite",
-                      first * per_row + i, scales_out[i]);
+      return with(infinite_scale(scales_out[i]),
+                  error_at(first * per_row + i, Code::invalid_scale, kWhere, "scales[{}] is {}; it must be finite",
+                           first * per_row + i, scales_out[i]));
   return {};
 }
 

@@ -32,7 +32,8 @@ struct CodedWeights {
   // Rows in their format, dense, and their scales; of a tensor's one scale nothing is written. A scale that is not
   // finite is an invalid_scale.
   Status read_rows(std::int64_t first, std::int64_t count, std::uint8_t* codes_out, float* scales_out) const;
-  // Rows as ggml's blocks. Scales are for 32 columns each, or for a multiple; one that no f16 is, is an invalid_scale.
+  // Rows as ggml's blocks. Each scale is for 32 columns or a multiple; a scale that f16 cannot represent is an
+  // invalid_scale.
   Status write_blocks(std::int64_t first, std::int64_t count, std::uint8_t* out) const;
   // n values from an element on, as dequantizing to f32 gives them.
   void values(std::int64_t first, std::int64_t n, double* out) const;
@@ -42,13 +43,13 @@ struct CodedWeights {
 // Floats to blocks as ggml's own quantize_row_q8_0_ref and quantize_row_q4_0_ref make them: docs/numerics.md. The first
 // element of a block that has no scale (not finite, or too large for f16), or -1.
 struct CodedLoss {
-  double signal = 0, noise = 0;  // sums of squares: of the floats, and of what the codes miss
+  double signal = 0, noise = 0;  // sums of squares: of the floats, and of the rounding errors
   std::int64_t bad_element = -1;
 };
 // `blocks` has room for as many as `from` holds elements, which are whole blocks.
 CodedLoss cast_to_blocks(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
                          std::span<std::uint8_t> blocks);
-// The same blocks as codes in rows, with the scales apart, f32, appended.
+// The same blocks as codes in rows; their scales, f32, are appended to a separate list.
 CodedLoss cast_to_codes(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
                         std::span<std::uint8_t> codes, std::vector<std::uint8_t>& scales);
 std::size_t coded_bytes(Format format, bool blocks, std::size_t elems);  // without scales that lie apart

@@ -25,11 +25,11 @@ constexpr WordTable<Kind, 4> kKinds = {{{Kind::equal, "equal"},
                                         {Kind::only_in_a, "only_in_a"},
                                         {Kind::only_in_b, "only_in_b"}}};
 constexpr std::string_view kWhere = "compare_models";
-constexpr std::int64_t kBlock = 1024;                         // values that are compared at a time
-constexpr std::int64_t kRowsPerPiece = 16;                    // of ternary matrices
-constexpr std::size_t kReleaseBytes = std::size_t{64} << 20;  // pages that are given back at a time
+constexpr std::int64_t kComparedBlock = 1024;                 // values compared at a time
+constexpr std::int64_t kRowsPerPiece = 16;                    // for ternary matrices
+constexpr std::size_t kReleaseBytes = std::size_t{64} << 20;  // pages are released in pieces of this size
 
-// What a thread has found; the lowest index wins, so that the answer does not depend on threads.
+// What a thread has found. The lowest index wins, so that the result does not depend on the number of threads.
 struct Finding {
   std::int64_t trits = 0, values = 0, first = -1;
   double largest = 0;
@@ -96,12 +96,12 @@ Finding compare_trits(const Threads& threads, const Weights& a, const Weights& b
   const std::span<const float> sa = a.tensor.scale_values(), sb = b.tensor.scale_values();
   const bool same_scales = a.tensor.granularity == b.tensor.granularity && std::ranges::equal(sa, sb);
   return by_pieces(threads, n, kRowsPerPiece, [&](std::int64_t begin, std::int64_t end, Finding& found) {
-    std::int8_t ta[kBlock], tb[kBlock];
-    double va[kBlock], vb[kBlock];
+    std::int8_t ta[kComparedBlock], tb[kComparedBlock];
+    double va[kComparedBlock], vb[kComparedBlock];
     for (std::int64_t r = begin; r < end; ++r) {
       if (same_scales && std::memcmp(a.row(r), b.row(r), static_cast<std::size_t>(line)) == 0) continue;
-      for (std::int64_t c = 0; c < k; c += kBlock) {
-        const std::int64_t some = std::min(kBlock, k - c);
+      for (std::int64_t c = 0; c < k; c += kComparedBlock) {
+        const std::int64_t some = std::min(kComparedBlock, k - c);
         a.values(r, c, some, ta, va);
         b.values(r, c, some, tb, vb);
         for (std::int64_t i = 0; i < some; ++i) {
@@ -127,11 +127,11 @@ struct Floats {
 Finding compare_with_floats(const Threads& threads, const Weights& a, const Floats& b) {
   const std::int64_t k = a.tensor.k();
   return by_pieces(threads, a.tensor.rows(), kRowsPerPiece, [&](std::int64_t begin, std::int64_t end, Finding& found) {
-    std::int8_t trits[kBlock];
-    double va[kBlock], vb[kBlock];
+    std::int8_t trits[kComparedBlock];
+    double va[kComparedBlock], vb[kComparedBlock];
     for (std::int64_t r = begin; r < end; ++r)
-      for (std::int64_t c = 0; c < k; c += kBlock) {
-        const std::int64_t some = std::min(kBlock, k - c);
+      for (std::int64_t c = 0; c < k; c += kComparedBlock) {
+        const std::int64_t some = std::min(kComparedBlock, k - c);
         a.values(r, c, some, trits, va);
         b.values(r * k + c, some, vb);
         for (std::int64_t i = 0; i < some; ++i) found.value(r * k + c + i, va[i], vb[i]);
@@ -140,14 +140,14 @@ Finding compare_with_floats(const Threads& threads, const Weights& a, const Floa
 }
 
 Finding compare_floats(const Threads& threads, const Floats& a, const Floats& b, std::int64_t elements) {
-  return by_pieces(threads, elements, 64 * kBlock, [&](std::int64_t begin, std::int64_t end, Finding& found) {
+  return by_pieces(threads, elements, 64 * kComparedBlock, [&](std::int64_t begin, std::int64_t end, Finding& found) {
     const auto size = static_cast<std::int64_t>(size_of(a.dtype));
     if (!a.coded && !b.coded && a.dtype == b.dtype &&
         std::memcmp(a.data + begin * size, b.data + begin * size, static_cast<std::size_t>((end - begin) * size)) == 0)
       return;
-    double va[kBlock], vb[kBlock];
-    for (std::int64_t at = begin; at < end; at += kBlock) {
-      const std::int64_t some = std::min(kBlock, end - at);
+    double va[kComparedBlock], vb[kComparedBlock];
+    for (std::int64_t at = begin; at < end; at += kComparedBlock) {
+      const std::int64_t some = std::min(kComparedBlock, end - at);
       a.values(at, some, va);
       b.values(at, some, vb);
       for (std::int64_t i = 0; i < some; ++i) found.value(at + i, va[i], vb[i]);
@@ -210,7 +210,7 @@ class Comparison {
   }
 
  private:
-  // What was read of one of the two, or the error with the name of its file.
+  // What was read from one of the two models, or the error with that model's file name.
   template <class Answer>
   static Answer of_file(const Model& model, Answer answer) {
     if (answer.ok()) return answer;
@@ -270,7 +270,7 @@ class Comparison {
   const Model &a_, &b_;
 };
 
-// Names that several tensors of one model share once they are Hugging Face's: both spellings of a norm, say.
+// Hugging Face names that several tensors of one model share, such as a norm in both spellings.
 std::unordered_set<std::string_view> shared_names(const Model& a, const Model& b) {
   std::unordered_set<std::string_view> shared;
   for (const Model* model : {&a, &b}) {
@@ -281,8 +281,8 @@ std::unordered_set<std::string_view> shared_names(const Model& a, const Model& b
   return shared;
 }
 
-// The name by which a tensor is looked for in the other model. Where Hugging Face's is not its own, that in the file,
-// which a checkpoint has once: no tensor is passed over.
+// The name by which a tensor is looked up in the other model: Hugging Face's if it is unique, otherwise the name in the
+// file, which always is. So no tensor is skipped.
 class Keys {
  public:
   Keys(const Model& a, const Model& b) : shared_(shared_names(a, b)) {}

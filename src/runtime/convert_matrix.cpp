@@ -1,4 +1,4 @@
-// Every piece of rows is small enough to stay in a second-level cache from its first reading to its last.
+// Converts a matrix in pieces of rows, each small enough to stay in a second-level cache while it is worked on.
 #include "runtime/convert_matrix.h"
 
 #include <algorithm>
@@ -7,16 +7,14 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "device/topology.h"
 #include "format/checksum.h"
 #include "format/format.h"
 #include "io/little_endian.h"
-#include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
 #include "runtime/conveyor.h"
 #include "runtime/count_trits.h"
 #include "runtime/layout_pieces.h"
-#include "runtime/quality_sums.h"
+#include "runtime/quality.h"
 #include "runtime/read_weights.h"
 
 namespace tern {
@@ -25,7 +23,7 @@ namespace {
 constexpr std::string_view kWhere = "write_model";
 // Page caches take few large writes faster than many small ones: 4.4 GB/s instead of 2.8 with 64 KiB, ext4.
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of all pieces at work together, where rows are long
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of all pieces in flight, where rows are long
 
 class Converter {
  public:
@@ -37,7 +35,7 @@ class Converter {
         pieces_(pieces),
         inside_(scales_in(layout_)),
         line_(row_bytes(Format::i2, job.source.k())),
-        loops_(ternary_quantize::loops_for(host_device().capabilities)),
+        loops_(QualityLoops::of(job.instructions)),
         places_(place_count(context.state().threads)),
         together_(pieces.in_order()
                       ? std::max<std::int64_t>(kWriteBytes / std::max<std::size_t>(pieces.room_bytes(), 1), 1)
@@ -75,7 +73,7 @@ class Converter {
   }
 
  private:
-  // What a piece has while it is at work.
+  // The buffers of one piece while it is in flight.
   struct Place {
     BufferPool::Buffer memory;
     std::uint8_t* codes = nullptr;
@@ -88,7 +86,7 @@ class Converter {
 
   [[nodiscard]] std::size_t place_count(const Threads& threads) const {
     const std::size_t bytes = static_cast<std::size_t>(pieces_.most_rows() * line_) + pieces_.room_bytes() + 1;
-    // So that nobody waits for a write. With 8 for each of 2 threads one did.
+    // Enough places that no thread waits for a write; with 8 for each of 2 threads one did.
     const std::size_t wanted = std::size_t{16} * static_cast<std::size_t>(threads.count()) + 4;
     return std::clamp<std::size_t>(kMostBytes / bytes, 1, wanted);
   }
@@ -100,7 +98,7 @@ class Converter {
     }
     return found;
   }
-  // Where the bytes of a piece go: those of some pieces lie together, and are written together.
+  // Where the bytes of a piece go: several pieces share a buffer and are written together.
   std::uint8_t* out(std::int64_t piece) {
     BufferPool::Buffer& block = blocks_[static_cast<std::size_t>(piece / together_) % blocks_.size()];
     const std::lock_guard lock(blocks_mutex_);
@@ -121,7 +119,8 @@ class Converter {
     return source_.read(rows, place.codes, place.scales.data());
   }
 
-  // The one scale that several become depends on which of them meet a trit that is not 0: each is a row of one trit.
+  // When several scales must become one, only those of rows with a nonzero trit count; each row is passed to
+  // fit_scales() as one trit.
   Status fit_one() {
     std::vector<std::uint8_t> live;
     const std::int64_t k = source_.k();
@@ -152,38 +151,39 @@ class Converter {
     return {};
   }
 
-  // Reads every row once, in order; writes the bytes of layouts that have that order. The other work is mixed in
-  // evenly.
+  // Reads every row once, in order, and writes the bytes if the layout has that order. The job's other tasks are
+  // interleaved evenly.
   Status look() {
     return conveyor_.run(
-        pieces_.row_pieces() + job_.asides + job_.aheads,
+        pieces_.row_pieces() + job_.serial_tasks + job_.parallel_tasks,
         [&](std::int64_t item, std::int64_t at) -> Status {
           const Turn turn = turn_of(item);
-          if (turn.what == Turn::ahead) job_.ahead(turn.number);
+          if (turn.what == Turn::parallel_task) job_.parallel_task(turn.number);
           if (turn.what != Turn::piece) return {};
           if (job_.fetch && !fetched_) job_.fetch(pieces_.rows(turn.number));
           return look_at(pieces_.rows(turn.number), turn.number, place(at));
         },
         [&](std::int64_t item, std::int64_t at) -> Status {
           const Turn turn = turn_of(item);
-          if (turn.what == Turn::aside) return job_.aside();
+          if (turn.what == Turn::serial_task) return job_.serial_task();
           return turn.what == Turn::piece ? take(pieces_.rows(turn.number), turn.number, place(at)) : Status();
         });
   }
 
   struct Turn {
-    enum What : std::uint8_t { piece, aside, ahead } what = piece;
+    enum What : std::uint8_t { piece, serial_task, parallel_task } what = piece;
     std::int64_t number = 0;
   };
   [[nodiscard]] Turn turn_of(std::int64_t item) const {
-    const std::int64_t others = job_.asides + job_.aheads, items = pieces_.row_pieces() + others;
-    // How many of `part` come before the first `some` of `all`.
+    const std::int64_t others = job_.serial_tasks + job_.parallel_tasks, items = pieces_.row_pieces() + others;
+    // The share of `part` that comes before the first `some` of `all`.
     const auto before = [](std::int64_t some, std::int64_t part, std::int64_t all) { return some * part / all; };
     const std::int64_t other = before(item, others, items);
     if (before(item + 1, others, items) == other) return {Turn::piece, item - other};
-    const std::int64_t ahead = before(other, job_.aheads, others);
-    if (before(other + 1, job_.aheads, others) == ahead) return {Turn::aside, other - ahead};
-    return {Turn::ahead, ahead};
+    const std::int64_t parallel_task = before(other, job_.parallel_tasks, others);
+    if (before(other + 1, job_.parallel_tasks, others) == parallel_task)
+      return {Turn::serial_task, other - parallel_task};
+    return {Turn::parallel_task, parallel_task};
   }
 
   Status look_at(RowRange rows, std::int64_t piece, Place& here) {
@@ -213,6 +213,7 @@ class Converter {
             .dtype = job_.x->dtype,
             .rows = rows.count,
             .k = source_.k(),
+            .stride = source_.k(),
             .codes = here.codes,
             .signs = here.trits[0] + here.trits[2],
             .decided = here.scales,
@@ -272,7 +273,7 @@ class Converter {
             Place& here = place(at);
             TERN_RETURN_IF_ERROR(read(rows, here));
             const auto first = static_cast<std::size_t>(rows.first * stored.per_row);
-            here.sums = QualitySums::exact(quality_rows(rows, here, std::span(made_.stored).subspan(first)));
+            here.sums = QualitySums::exact(loops_, quality_rows(rows, here, std::span(made_.stored).subspan(first)));
             return {};
           },
           [&](std::int64_t piece, std::int64_t at) -> Status {
@@ -293,17 +294,17 @@ class Converter {
   const LayoutPieces& pieces_;
   std::optional<Granularity> inside_;
   std::int64_t line_;
-  const ternary_quantize::SimdTable& loops_;
+  QualityLoops loops_;
   bool one_ = false;      // scale is stored for all
   bool fetched_ = false;  // rows, before the pass that looks at them
   ConvertedMatrix made_;
   RunningChecksum codes_;
   QualitySums sums_;
   std::vector<Place> places_;
-  std::int64_t together_;  // pieces that are written at once
+  std::int64_t together_;  // pieces that are written together
   std::mutex blocks_mutex_;
   std::vector<BufferPool::Buffer> blocks_;
-  std::size_t waiting_bytes_ = 0;  // of pieces that others are to be written with
+  std::size_t waiting_bytes_ = 0;  // of pieces that wait to be written with others
   Conveyor conveyor_;
 };
 

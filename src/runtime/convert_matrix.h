@@ -1,4 +1,4 @@
-// One matrix from a source of rows to its bytes in a layout, piece by piece, with what is to be told of it.
+// Converts one matrix from a source of rows to the bytes of a layout, piece by piece, and reports on it.
 #pragma once
 
 #include <functional>
@@ -20,34 +20,35 @@ struct MatrixJob {
   const RowsSource& source;
   const TensorPlan& plan;
   Lossy lossy = Lossy::refuse;
-  std::optional<std::uint64_t> checksum = {};  // that codes and scales as they are read must have
+  std::optional<std::uint64_t> checksum = {};  // expected for codes and scales as read
 
   std::int64_t piece_elems = kPieceElems;
 
-  // Of floats that are quantized: for their quality.
+  // The floats that are quantized, for measuring the quality.
   const ConstTensorView* x = nullptr;
   std::optional<double> threshold = {};
   NonFinite non_finite = NonFinite::reject;
+  Capabilities instructions = {};  // that it may be measured with
 
-  // Called by any thread for rows that it is about to read, the first time that they are.
+  // Called by any thread for rows that it is about to read for the first time.
   std::function<void(RowRange)> fetch = {};
 
-  // Called one after the other, in order, on any thread.
+  // Called one after the other, in the order of the pieces, on any thread.
   std::function<Status(std::span<const std::uint8_t>)> write;  // the next bytes
-  std::function<void(RowRange)> done;                          // these rows are read; perhaps they will be once more
-  // Other work of this kind to be mixed with it, so that one thread writes while the others compute.
-  std::int64_t asides = 0;
-  std::function<Status()> aside = {};
-  // Other work that threads may do at once, each number below `aheads` once: the next matrix is brought to a GPU.
-  std::int64_t aheads = 0;
-  std::function<void(std::int64_t)> ahead = {};
+  std::function<void(RowRange)> done;                          // these rows have been read; some are read again later
+  // Other tasks that must run one at a time (copying tensors), so that one thread writes while the others compute.
+  std::int64_t serial_tasks = 0;
+  std::function<Status()> serial_task = {};
+  // Other tasks that may run at the same time, each number below `parallel_tasks` once (uploads of the next matrix).
+  std::int64_t parallel_tasks = 0;
+  std::function<void(std::int64_t)> parallel_task = {};
 
   StageClock* clock = nullptr;
 };
 
 struct ConvertedMatrix {
   TensorReport report;
-  std::vector<float> decided, stored;  // scales, as they came and as they are stored
+  std::vector<float> decided, stored;  // scales as computed, and as stored
 };
 
 Result<ConvertedMatrix> convert_matrix(const Context& context, BufferPool& pool, const MatrixJob& job);

@@ -4,9 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <mutex>
+#include <optional>
 
 #include "ops/elements.h"
+#include "ops/kernel.h"
+#include "runtime/quality.h"
 #include "runtime/quantized_rows.h"
 #include "tests/support/layout_cases.h"
 
@@ -38,11 +43,12 @@ std::vector<std::uint8_t> weights(DType dtype, std::int64_t n, std::int64_t k) {
 struct Converted {
   std::vector<std::uint8_t> bytes;
   Result<ConvertedMatrix> made = Error{};
-  std::int64_t rows_done = 0, asides = 0;
+  std::int64_t rows_done = 0, serial_tasks = 0;
 };
 
 Converted convert(const Context& context, const RowsSource& source, const TensorPlan& plan, std::int64_t piece_elems,
                   const ConstTensorView* x, NonFinite policy = NonFinite::reject) {
+  const auto* quantized = dynamic_cast<const QuantizedRows*>(&source);
   Converted out;
   MatrixJob job{.source = source,
                 .plan = plan,
@@ -50,14 +56,15 @@ Converted convert(const Context& context, const RowsSource& source, const Tensor
                 .piece_elems = piece_elems,
                 .x = x,
                 .non_finite = policy,
+                .instructions = quantized != nullptr ? quantized->instructions() : Capabilities{},
                 .write = [&](std::span<const std::uint8_t> some) -> Status {
                   out.bytes.insert(out.bytes.end(), some.begin(), some.end());
                   return {};
                 },
                 .done = [&](RowRange rows) { out.rows_done = rows.first + rows.count; },
-                .asides = 5,
-                .aside = [&]() -> Status {
-                  ++out.asides;
+                .serial_tasks = 5,
+                .serial_task = [&]() -> Status {
+                  ++out.serial_tasks;
                   return {};
                 }};
   out.made = convert_matrix(context, pool(), job);
@@ -106,7 +113,7 @@ TEST(ConvertMatrix, PiecesAreTheWholeInEveryLayout) {
           EXPECT_EQ(got.made->report.scale_loss.changed, fitted.loss.changed) << c.text() << name(granularity);
           EXPECT_EQ(got.made->report.scale_loss.index, fitted.loss.index) << c.text() << name(granularity);
           EXPECT_EQ(got.rows_done, c.n);
-          EXPECT_EQ(got.asides, 5);
+          EXPECT_EQ(got.serial_tasks, 5);
           const auto& trits = got.made->report.trits;
           EXPECT_EQ(trits[0] + trits[1] + trits[2], c.n * c.k);
           ASSERT_TRUE(got.made->report.quality);
@@ -134,6 +141,127 @@ TEST(ConvertMatrix, QualityDoesNotDependOnTheNumberOfThreads) {
     }
     EXPECT_EQ(found, std::vector(4, found[0]));
   }
+}
+
+// What an observer is told, from any thread.
+class Watcher : public Observer {
+ public:
+  struct Run {
+    std::string kernel;
+    int threads = 0;
+    std::optional<Error> failed;
+  };
+  void plan_selected(std::string_view kernel, std::string_view) override {
+    const std::lock_guard lock(mutex_);
+    selected.emplace_back(kernel);
+  }
+  void run_started(const RunEvent&) override {
+    const std::lock_guard lock(mutex_);
+    ++started;
+  }
+  void run_finished(const RunEvent& event, const Status& status) override {
+    const std::lock_guard lock(mutex_);
+    runs.push_back({std::string(event.kernel), event.threads, {}});
+    if (!status.ok()) runs.back().failed = status.error();
+  }
+  std::vector<std::string> selected;
+  std::int64_t started = 0;
+  std::vector<Run> runs;
+
+ private:
+  std::mutex mutex_;
+};
+
+TEST(ConvertMatrix, AnObserverAndTheProfileSeeEveryPiece) {
+  const auto data = weights(DType::bf16, 64, 256);
+  const ConstTensorView x{data.data(), DType::bf16, {64, 256}};
+  for (const char* wanted : {"", "ternary_quantize.i2.scalar", "ternary_quantize.i2.reference"})
+    for (const Granularity& granularity : {Granularity::tensor(), Granularity::row(), Granularity::group(128)}) {
+      const auto watcher = std::make_shared<Watcher>();
+      const Context context = *Context::open(DeviceId{}, {.threads = 3, .observer = watcher, .profiling = true});
+      TensorPlan plan;
+      plan.layout = Layout::i2;
+      plan.granularity = granularity;
+      QuantizeOptions how;
+      how.granularity = granularity;
+      how.preference = {.kernel = wanted, .strict = true};
+      const auto source = QuantizedRows::make(context, pool(), x, how, false);
+      ASSERT_TRUE(source.ok()) << source.error().str();
+      const std::string& kernel = (*source)->kernel();
+      EXPECT_TRUE(*wanted == '\0' || kernel == wanted);
+      EXPECT_EQ(watcher->selected, std::vector{kernel});
+      const bool by_tensor = granularity == Granularity::tensor();
+      EXPECT_EQ(watcher->runs.size(), by_tensor ? 1U : 0U) << "the scale of all rows";
+      ASSERT_TRUE(convert(context, **source, plan, 4 * 256, &x).made.ok());
+      EXPECT_EQ(watcher->runs.size(), by_tensor ? 17U : 16U) << "pieces of four rows";
+      EXPECT_EQ(watcher->started, static_cast<std::int64_t>(watcher->runs.size()));
+      for (std::size_t i = 0; i < watcher->runs.size(); ++i) {
+        EXPECT_EQ(watcher->runs[i].kernel, kernel);
+        EXPECT_EQ(watcher->runs[i].threads, by_tensor && i == 0 ? 3 : 1);
+        EXPECT_FALSE(watcher->runs[i].failed);
+      }
+      const auto profile = context.profile();
+      ASSERT_TRUE(profile.ok());
+      ASSERT_EQ(profile->size(), 1U);
+      EXPECT_EQ(profile->front().kernel, kernel);
+      EXPECT_EQ(profile->front().runs, watcher->started);
+      EXPECT_GT(profile->front().milliseconds, 0);
+    }
+}
+
+TEST(ConvertMatrix, AnObserverSeesTheRowThatFails) {
+  auto data = weights(DType::bf16, 64, 256);
+  write_element(data.data(), DType::bf16, 40 * 256 + 17, std::numeric_limits<double>::infinity());
+  const ConstTensorView x{data.data(), DType::bf16, {64, 256}};
+  for (const Granularity& granularity : {Granularity::tensor(), Granularity::row()}) {
+    const auto watcher = std::make_shared<Watcher>();
+    const Context context = *Context::open(DeviceId{}, {.threads = 3, .observer = watcher});
+    TensorPlan plan;
+    plan.layout = Layout::i2;
+    plan.granularity = granularity;
+    QuantizeOptions how;
+    how.granularity = granularity;
+    const auto source = QuantizedRows::make(context, pool(), x, how, false);
+    EXPECT_EQ(source.ok(), granularity == Granularity::row());
+    if (source.ok()) {
+      EXPECT_FALSE(convert(context, **source, plan, 4 * 256, &x).made.ok());
+    }
+    std::int64_t failed = 0;
+    for (const Watcher::Run& run : watcher->runs) {
+      if (!run.failed) continue;
+      ++failed;
+      EXPECT_EQ(run.failed->code, Code::non_finite);
+      EXPECT_EQ(run.failed->index, 40 * 256 + 17);
+    }
+    EXPECT_EQ(failed, 1);
+  }
+}
+
+// Quality is measured with the instructions of the kernel that quantized.
+TEST(ConvertMatrix, QualityTakesNoInstructionThatTheKernelDoesNot) {
+  const auto data = weights(DType::f32, 8, 256);
+  const ConstTensorView x{data.data(), DType::f32, {8, 256}};
+  const auto instructions = [&](const Preference& preference) {
+    QuantizeOptions how;
+    how.preference = preference;
+    return (*QuantizedRows::make(cpu(1), pool(), x, how, false))->instructions();
+  };
+  const void* scalar = nullptr;
+  for (const Kernel& kernel : kernel_list())
+    if (kernel.info.name == "ternary_quantize.i2.scalar") scalar = kernel.entry.table;
+  ASSERT_NE(scalar, nullptr);
+  for (const char* wanted : {"ternary_quantize.i2.scalar", "ternary_quantize.i2.reference"})
+    EXPECT_EQ(QualityLoops::of(instructions({.kernel = wanted, .strict = true})).sums, scalar);
+  setenv("TERN_MAX_ISA", "scalar", 1);
+  const Capabilities limited = instructions({});
+  unsetenv("TERN_MAX_ISA");
+  EXPECT_EQ(QualityLoops::of(limited).sums, scalar);
+  const auto plan = TernaryQuantizePlan::select(cpu(1), {.rows = 8, .k = 256});
+  ASSERT_TRUE(plan.ok());
+  for (const Kernel& kernel : kernel_list())
+    if (kernel.info.name == plan->id().kernel) {
+      EXPECT_EQ(QualityLoops::of(instructions({})).sums, kernel.entry.table);
+    }
 }
 
 TEST(ConvertMatrix, ErrorsNameTheElementOfTheMatrix) {

@@ -49,10 +49,10 @@ Status Conveyor::run(std::int64_t items, const Part& work, const Part& finish) {
 void Conveyor::take(const Part& work, const Part& finish) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    // The item that all wait for is being worked on, by a thread that has its place.
+    // The item that all wait for is being processed by a thread that already has its place.
     if (!stopped_ && next_ < items_ && free_.empty()) {
       const Stopwatch waiting;
-      // Not for one place alone: to wake up costs more than some items do.
+      // Waits until several places are free: waking up costs more than some items do.
       changed_.wait(lock, [&] { return stopped_ || next_ >= items_ || enough_free(); });
       if (clock_ != nullptr) clock_->waited_for_writes(waiting.seconds());
     }

@@ -1,4 +1,4 @@
-// Items that all threads work on, and what must be done with them one after the other, in their order.
+// Items that all threads process in any order, followed by a step that is done for one item after the other, in order.
 #pragma once
 
 #include <condition_variable>
@@ -13,18 +13,19 @@
 
 namespace tern {
 
-// There is no thread for the second part: whoever has worked on an item does it for all that are ready, and the others
-// go on. So a machine of two cores has two threads that are busy, not three.
+// No thread is reserved for the second step: whichever thread has processed an item finishes all that are ready, and
+// the others go on. So a machine with two cores has two busy threads, not three.
 class Conveyor {
  public:
-  // Both are told the item and its place, 0 .. places - 1: the buffers it may use until it is finished.
+  // Both get the item and its place, 0 .. places - 1, which identifies the buffers that it may use until it is
+  // finished.
   using Part = std::function<Status(std::int64_t item, std::int64_t place)>;
 
-  // The clock, if there is one, is told how long threads wait for a place, and for the others at the end.
+  // The clock, if there is one, records how long threads wait for a place, and for the others at the end.
   Conveyor(const Threads& threads, std::int64_t places, StageClock* clock = nullptr);
 
-  // work() of items in any order, finish() of each in order and never two at once. Ends with the first item that fails,
-  // in order; of later ones nothing is finished. Memory that is not there is an error, too.
+  // Calls work() for items in any order and finish() for each in order, never two at once. Stops at the first item that
+  // fails, in order; no later one is finished. An allocation failure is an error, too.
   Status run(std::int64_t items, const Part& work, const Part& finish);
 
  private:
@@ -38,8 +39,8 @@ class Conveyor {
   void finish_ready(std::unique_lock<std::mutex>& lock, const Part& finish);
 
   const Threads& threads_;
-  std::vector<Item> ring_;          // items between finished_ and next_
-  std::vector<std::int64_t> free_;  // places; the last one that was given back, still in a cache, is taken first
+  std::vector<Item> ring_;          // items that are claimed and not finished
+  std::vector<std::int64_t> free_;  // places; the one returned last is still in a cache and is taken first
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t items_ = 0, next_ = 0, finished_ = 0;

@@ -32,15 +32,15 @@ std::int64_t sum_bytes(std::uint64_t bytes) {
   return static_cast<std::int64_t>(bytes * 0x0001'0001'0001'0001U >> 48);
 }
 
-// Code 1 is 0 and code 2 is +1, so with code 3 never there low bits are the zeros, padding among them, and high bits
-// the +1.
+// Code 1 is trit 0 and code 2 is +1. Without code 3, a low bit that is set is a zero (padding included) and a high bit
+// a +1.
 Count count_bytes(const std::uint8_t* codes, std::int64_t bytes) {
   std::int64_t i = 0, zeros = 0, pluses = 0;
-  // Three words fill a field of two bits, and a byte has room for the twelve that they may have in it 21 times.
-  constexpr std::int64_t kRounds = 21, kStep = 3 * sizeof(Words);
-  while (i + kStep <= bytes) {
+  // Three words fill a field of two bits (at most 3). A byte adds up its four fields, at most 12 a round: 252 after 21.
+  constexpr std::int64_t kRounds = 21, kRoundBytes = 3 * sizeof(Words);
+  while (i + kRoundBytes <= bytes) {
     Words zero = {}, plus = {};
-    for (std::int64_t round = 0; round < kRounds && i + kStep <= bytes; ++round, i += kStep) {
+    for (std::int64_t round = 0; round < kRounds && i + kRoundBytes <= bytes; ++round, i += kRoundBytes) {
       Words word[3];
       std::memcpy(word, codes + i, sizeof word);
       zero += to_bytes((word[0] & kLow) + (word[1] & kLow) + (word[2] & kLow));
@@ -51,7 +51,7 @@ Count count_bytes(const std::uint8_t* codes, std::int64_t bytes) {
   }
   std::int64_t counted = 4 * i;
   for (; i < bytes; i += 8, counted += 32) {
-    std::uint64_t word = kLow;  // what is missing counts as zeros
+    std::uint64_t word = kLow;  // missing bytes count as zeros
     std::memcpy(&word, codes + i, static_cast<std::size_t>(std::min<std::int64_t>(8, bytes - i)));
     zeros += sum_bytes(to_bytes(word & kLow));
     pluses += sum_bytes(to_bytes(word >> 1 & kLow));

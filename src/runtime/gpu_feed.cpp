@@ -1,4 +1,4 @@
-// Pinned pieces that go round, two matrices that take turns, and the time that each part takes by events.
+// Pinned pieces in a ring, two alternating matrices, and the time of each step, measured with events.
 #include "runtime/gpu_feed.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace tern {
 namespace {
 
-// Long enough for the bus to be fast, and for calls of the runtime, some microseconds each, to be few.
+// Large enough for full bus speed, and for few calls of the runtime, which take some microseconds each.
 constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
-constexpr int kMoreSlots = 4;  // than threads, each of which fills one: those that the bus is busy with
+constexpr int kMoreSlots = 4;  // more slots than threads (each fills one): these are in transit on the bus
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // 256 MiB of codes, twice, in pinned memory
 
 Status add_milliseconds(StageClock& clock, Stage stage, const GpuEvent& from, const GpuEvent& to, std::size_t bytes) {
@@ -92,7 +92,7 @@ Result<GpuFeed::Matrix*> GpuFeed::begin(const TernaryQuantize::Problem& problem,
   return matrices_[turn_].get();
 }
 
-// Puts a filled slot on the matrix's stream. The caller has the mutex: events of others must not come between.
+// Puts a filled slot on the matrix's stream. The caller holds the mutex, so that no other slot's events come between.
 Status GpuFeed::up(Slot& slot, Matrix& matrix, std::size_t offset, std::size_t bytes) {
   auto* stream = static_cast<cuda::Stream*>((*matrix.own_)->cuda_stream());
   TERN_RETURN_IF_ERROR(cuda::record(slot.begin.get(), stream));
@@ -109,7 +109,7 @@ std::int64_t GpuFeed::Matrix::pieces() const {
 Status GpuFeed::Matrix::room(Tensor& tensor, const std::shared_ptr<MemoryResource>& memory, std::size_t bytes,
                              const char* tag) {
   if (tensor.bytes() >= bytes && tensor.data() != nullptr) return {};
-  tensor = {};  // first: two at once may be too much
+  tensor = {};  // freed before the next allocation: both at once may not fit
   TERN_ASSIGN(made,
               Tensor::allocate(memory, DType::u8, {static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1))}, tag));
   tensor = std::move(made);

@@ -1,5 +1,4 @@
-// Matrices on their way through a GPU: all threads bring the next one to it, piece by piece, while they convert the one
-// before.
+// Sends matrices through a GPU: all threads upload the next one, piece by piece, while they convert the one before.
 //
 //     threads   | matrix 0 to pinned memory | convert 0, matrix 1 to pinned memory | convert 1, matrix 2 ...
 //     bus          | 0 in               |out 0|    | 1 in                     |out 1|
@@ -50,10 +49,10 @@ class GpuFeed {
   GpuFeed(const GpuFeed&) = delete;
   GpuFeed& operator=(const GpuFeed&) = delete;
 
-  // Whether a matrix is small enough for two of its size to be under way.
+  // Whether two matrices of this size fit on the GPU at once.
   [[nodiscard]] static bool fits(const TernaryQuantize::Problem& problem);
 
-  // A matrix under way. One before it may still be read, one before that no more.
+  // A matrix in flight. The previous one may still be read, older ones not.
   class Matrix;
   Result<Matrix*> begin(const TernaryQuantize::Problem& problem, const ConstTensorView& x,
                         const Preference& preference);
@@ -66,9 +65,9 @@ class GpuFeed {
   const Context& context_;
   StageClock& clock_;
   std::shared_ptr<MemoryResource> pinned_;
-  std::mutex mutex_;                                 // of the slots, and of what is put on a stream: in one piece
-  std::deque<std::unique_ptr<Slot>> slots_;          // the one that has been under way for longest first
-  std::array<std::unique_ptr<Matrix>, 2> matrices_;  // the last, so that they end first: they use slots
+  std::mutex mutex_;                                 // of the slots; also keeps what is put on a stream together
+  std::deque<std::unique_ptr<Slot>> slots_;          // the slot in flight for longest comes first
+  std::array<std::unique_ptr<Matrix>, 2> matrices_;  // destroyed first (declared last), because they use slots
   std::size_t turn_ = 0;
 };
 
@@ -77,15 +76,15 @@ class GpuFeed::Matrix {
   explicit Matrix(GpuFeed& feed) : feed_(feed) {}
 
   [[nodiscard]] std::int64_t pieces() const;
-  // Each piece once, by any thread. What fails is told by wait().
+  // Call once for each piece, from any thread. wait() returns the first error.
   void upload(std::int64_t piece);
-  // When all pieces are there: what the GPU made of them, good until the second begin() from here.
+  // Waits for all pieces; the result is valid until the second begin() from now.
   Result<QuantizedRows::Made> wait();
 
  private:
   friend class GpuFeed;
   Status prepare(const TernaryQuantize::Problem& problem, const ConstTensorView& x, const Preference& preference);
-  Status finish_uploads();  // the kernel and the way back, behind the last piece
+  Status finish_uploads();  // starts the kernel and the copy back, after the last piece
   Status room(Tensor& tensor, const std::shared_ptr<MemoryResource>& memory, std::size_t bytes, const char* tag);
 
   GpuFeed& feed_;
@@ -96,7 +95,7 @@ class GpuFeed::Matrix {
   Status failed_;  // under the mutex of the feed
   Tensor x_, codes_, scales_, workspace_, host_codes_, host_scales_;
   GpuEvent uploaded_, computed_, back_;
-  std::optional<detail::OwnStream> own_;  // the last, so that it ends first
+  std::optional<detail::OwnStream> own_;  // destroyed first (declared last)
 };
 
 }  // namespace tern

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/errors.h"
+#include "format/invalid_value.h"
 #include "ops/ranges.h"
 #include "plan/context_state.h"
 #include "runtime/coded_weights.h"
@@ -21,8 +22,9 @@ Status inspect_scales(const Model& model, const ModelTensor& tensor, TensorRepor
     const float scale = ranges.per_row == 0 ? coded.scale_at(0, 0)
                                             : coded.scale_at(i / ranges.per_row, i % ranges.per_row * ranges.len);
     if (!std::isfinite(scale))
-      return error_at(i, Code::invalid_scale, "inspect_tensor", "'{}': scales[{}] is {}; it must be finite",
-                      escaped(tensor.name), i, scale);
+      return with(infinite_scale(scale),
+                  error_at(i, Code::invalid_scale, "inspect_tensor", "'{}': scales[{}] is {}; it must be finite",
+                           escaped(tensor.name), i, scale));
     report.smallest_scale = i == 0 ? scale : std::min(report.smallest_scale, scale);
     report.largest_scale = i == 0 ? scale : std::max(report.largest_scale, scale);
   }
@@ -45,7 +47,7 @@ Result<TensorReport> inspect_tensor(const Context& context, const Model& model, 
     return report;
   }
   const bool guessed = !tensor.layout && tensor.type == StoredType::i2_s;
-  if (guessed) {  // any order that the shape allows has the same codes
+  if (guessed) {  // any order that the shape allows contains the same codes
     for (const Layout layout : {Layout::i2_s_x86_128, Layout::i2_s_arm_64, Layout::i2_s_1x4})
       if (layout_bytes(layout, tensor.n(), tensor.k()).ok()) tensor.layout = layout;
     tensor.checksum.reset();

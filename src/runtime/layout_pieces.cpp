@@ -1,4 +1,4 @@
-// A piece is a small matrix of its own: its bytes are those of the large one, but for where they lie.
+// A piece is treated as a small matrix of its own: its bytes are those of the large one, at other places.
 #include "runtime/layout_pieces.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Result<LayoutPieces> LayoutPieces::make(const LayoutSpec& spec, std::int64_t n, 
   pieces.per_part_ = ceil_div(run_rows, pieces.step_);
   pieces.row_pieces_ = ceil_div(n, pieces.most_rows());
   if (n > 0) {
-    const bool tl2 = spec.layout == Layout::tl2;  // whose padding does not grow with the rows
+    const bool tl2 = spec.layout == Layout::tl2;  // its padding does not depend on the number of rows
     TERN_ASSIGN(bytes, layout_bytes(spec, tl2 ? n : pieces.most_rows(), k));
     pieces.room_bytes_ = tl2 ? static_cast<std::size_t>(tl2::used_bytes(spec.tiles, pieces.step_, k)) : bytes;
     if (!tl2 && scales_in_bytes(spec.layout) == ScalesIn::trailer) pieces.room_bytes_ -= i2_s::kTrailerBytes;

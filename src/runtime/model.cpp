@@ -1,4 +1,5 @@
-// Model: which tensors of a checkpoint are ternary weights, and in which layout, by types, names and metadata.
+// Model: recognises ternary weights and their layout from types, names and metadata.
+#include <algorithm>
 #include <filesystem>
 #include <unordered_map>
 
@@ -17,7 +18,7 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "Model::open";
-constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;  // honest ones have a few KB
+constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;  // real ones have a few KB
 
 // The text of config.json in the folder of the checkpoint; empty where there is none.
 Result<std::string> config_beside(const std::string& path) {
@@ -26,8 +27,8 @@ Result<std::string> config_beside(const std::string& path) {
   if (!std::filesystem::is_regular_file(config, ignored)) return std::string();
   TERN_ASSIGN(file, MappedFile::open(config, kWhere));
   if (file->bytes().size() > kMaxConfigBytes)
-    return error(Code::corrupt_file, kWhere, "'{}' has {} bytes; a configuration has a few thousand", config,
-                 file->bytes().size());
+    return file_error(Code::corrupt_file, kWhere, "'{}' has {} bytes; a configuration has a few thousand", config,
+                      file->bytes().size());
   return std::string(file->bytes().begin(), file->bytes().end());
 }
 
@@ -43,16 +44,15 @@ class Interpreter {
   }
 
   Result<std::vector<ModelTensor>> run() {
+    all_.reserve(checkpoint_.tensors().size());  // a million of them should not be held twice
     for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
       TERN_ASSIGN(tensor, interpret(i));
       all_.push_back(std::move(tensor));
     }
     std::vector<bool> is_scale(all_.size());
     for (const std::size_t i : scales_) is_scale[i] = true;
-    std::vector<ModelTensor> listed;
-    for (std::size_t i = 0; i < all_.size(); ++i)
-      if (!is_scale[i]) listed.push_back(std::move(all_[i]));
-    return listed;
+    std::erase_if(all_, [&](const ModelTensor& tensor) { return is_scale[tensor.index]; });
+    return std::move(all_);
   }
 
  private:
@@ -110,7 +110,7 @@ class Interpreter {
     return hf.empty() ? name : hf;
   }
 
-  // ---- GGUF: the type says it, but for the order of i2_s and the tiles of tl1 and tl2 ----
+  // ---- GGUF: the type decides, except for the order of i2_s and the tiles of tl1 and tl2 ----
 
   Status interpret_gguf(ModelTensor& tensor) {
     const auto is = [&](Layout layout) {
@@ -143,7 +143,7 @@ class Interpreter {
   }
 
   Status find_i2_s(ModelTensor& tensor) {
-    // bitnet.cpp's converter may leave the trailer out and write the scale beside.
+    // bitnet.cpp's converter may omit the trailer and write the scale as a separate tensor.
     const auto plain = checked_mul(tensor.n(), tensor.k());
     if (plain && tensor.bytes == static_cast<std::size_t>(*plain / 4))
       tensor.scales_index = checkpoint_.find(std::string(without(tensor.name, ".weight")) + ".scale");
@@ -159,7 +159,7 @@ class Interpreter {
       return {};
     }
     Result<Layout> detected = Error{Code::invalid_argument,
-                                    "the scale lies apart and nothing tells the order of i2_s; give --variant "
+                                    "the scale lies apart and nothing tells the order of i2_s; give ReadOptions::i2_s "
                                     "x86_128, arm_64 or 1x4",
                                     std::string(kWhere)};
     if (!tensor.scales_index) detected = detect_i2_s(checkpoint_.data(tensor.index), tensor.n(), tensor.k());
@@ -187,13 +187,13 @@ class Interpreter {
       tensor.layout->tiles = *tiles;
     } else {
       tensor.layout.reset();
-      tensor.unreadable = options_.tiles.empty() ? "the tiles of its kernels are not known; give --kernel-config"
+      tensor.unreadable = options_.tiles.empty() ? "the tiles of its kernels are not known; give ReadOptions::tiles"
                                                  : tiles.error().message;
     }
     return {};
   }
 
-  // ---- safetensors: metadata of our own, or the names of Hugging Face's packed checkpoints ----
+  // ---- safetensors: Tern's metadata, or the names of Hugging Face's packed checkpoints ----
 
   Status interpret_u8(ModelTensor& tensor) {
     if (const std::string* shape = text_of(keys::shape_of(tensor.name))) return interpret_own(tensor, *shape);
@@ -286,7 +286,7 @@ class Interpreter {
       tensor.layout.reset();
       tensor.unreadable =
           "there is no config.json beside the file to say whether weight_scale multiplies or divides; give "
-          "--weight-scale multiplies or divides";
+          "ReadOptions::weight_scale multiplies or divides";
       return {};
     }
     if (!direction_) direction_ = weight_scale_of_config(config_);
@@ -313,8 +313,31 @@ class Interpreter {
 struct Model::Impl {
   Checkpoint checkpoint;
   std::string config;
-  std::vector<ModelTensor> tensors;
-  std::unordered_map<std::string, std::size_t> by_name;
+  std::vector<ModelTensor> tensors;         // in the order of Checkpoint::tensors(), some of which are left out
+  std::vector<std::uint32_t> renamed = {};  // those with another hf_name than name, sorted by it
+
+  void sort_renamed() {
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].hf_name != tensors[i].name) renamed.push_back(static_cast<std::uint32_t>(i));
+    std::ranges::sort(renamed, {}, [&](std::uint32_t i) { return std::pair(std::string_view(tensors[i].hf_name), i); });
+  }
+
+  [[nodiscard]] std::optional<std::size_t> find_by_name(std::string_view name) const {
+    const auto stored = checkpoint.find(name);
+    if (!stored) return std::nullopt;
+    const auto found = std::ranges::lower_bound(tensors, *stored, {}, &ModelTensor::index);
+    if (found == tensors.end() || found->index != *stored) return std::nullopt;
+    return static_cast<std::size_t>(found - tensors.begin());
+  }
+
+  [[nodiscard]] std::optional<std::size_t> find_by_hf_name(std::string_view hf) const {
+    std::optional<std::size_t> first;
+    if (const auto i = find_by_name(hf); i && tensors[*i].hf_name == hf) first = i;
+    const auto found = std::ranges::lower_bound(renamed, hf, {},
+                                                [&](std::uint32_t i) { return std::string_view(tensors[i].hf_name); });
+    if (found != renamed.end() && tensors[*found].hf_name == hf && (!first || *found < *first)) first = *found;
+    return first;
+  }
 };
 
 Result<Model> Model::open(const std::string& path, const ReadOptions& options) {
@@ -322,13 +345,8 @@ Result<Model> Model::open(const std::string& path, const ReadOptions& options) {
   TERN_ASSIGN(config, config_beside(path));
   auto tensors = Interpreter(checkpoint, config, options).run();
   if (!tensors.ok()) return in_file(std::move(tensors).error(), kWhere, path);
-  auto impl = std::make_shared<Impl>(Impl{std::move(checkpoint), std::move(config), *std::move(tensors), {}});
-  for (std::size_t i = 0; i < impl->tensors.size(); ++i) impl->by_name.emplace(impl->tensors[i].name, i);
-  for (std::size_t i = 0; i < impl->tensors.size(); ++i) {
-    impl->by_name.emplace(impl->tensors[i].hf_name, i);
-    if (std::string gguf = gguf_name(impl->tensors[i].hf_name); !gguf.empty())
-      impl->by_name.emplace(std::move(gguf), i);
-  }
+  auto impl = std::make_shared<Impl>(Impl{std::move(checkpoint), std::move(config), *std::move(tensors)});
+  impl->sort_renamed();
   return Model(std::move(impl));
 }
 
@@ -337,9 +355,9 @@ std::span<const ModelTensor> Model::tensors() const { return impl_->tensors; }
 const std::string& Model::config_json() const { return impl_->config; }
 
 std::optional<std::size_t> Model::find(std::string_view name) const {
-  const auto found = impl_->by_name.find(std::string(name));
-  if (found == impl_->by_name.end()) return std::nullopt;
-  return found->second;
+  if (const auto found = impl_->find_by_name(name)) return found;
+  const auto by_hf = impl_->find_by_hf_name(name), by_gguf = impl_->find_by_hf_name(hf_name(name));
+  return by_hf && by_gguf ? std::min(by_hf, by_gguf) : by_hf ? by_hf : by_gguf;
 }
 
 Result<QuantizedTensor> Model::read(const Context& context, std::size_t index) const {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/errors.h"
+#include "io/file_error.h"
 #include "tern/checkpoint.h"
 
 namespace tern {
@@ -70,23 +71,25 @@ Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view ar
   if (!config_json.empty()) {
     config = Json::parse(config_json, nullptr, /*allow_exceptions=*/false);
     if (!config.is_object())
-      return error(Code::corrupt_file, kWhere,
-                   "'{}' is no JSON object; mend it, or move it away and name the "
-                   "architecture (--architecture bitnet-b1.58, say)",
-                   path);
+      return file_error(Code::corrupt_file, kWhere,
+                        "'{}' is no JSON object; mend it, or move it away and name the "
+                        "architecture (WriteOptions::architecture bitnet-b1.58, say)",
+                        path);
   }
   std::string arch(architecture);
   const std::string type = text(config, "model_type");
   if (arch.empty() && type.starts_with("bitnet")) arch = "bitnet-b1.58";
   if (arch.empty())
-    return error(Code::unsupported, kWhere,
-                 "{}, and GGUF must name the model's architecture; give it (--architecture bitnet-b1.58, say). Rows of "
-                 "q and k stay in Hugging Face's order, which llama.cpp's 'llama' does not have",
-                 config_json.empty() ? fmt::format("there is no '{}'", path)
-                 : type.empty()      ? fmt::format("'{}' has no model_type", path)
-                                     : fmt::format("the model_type of '{}' is '{}'", path, escaped(type, 40)));
+    return file_error(
+        Code::unsupported, kWhere,
+        "{}, and GGUF must name the model's architecture; give it (WriteOptions::architecture bitnet-b1.58, "
+        "say). Rows of "
+        "q and k stay in Hugging Face's order, which llama.cpp's 'llama' does not have",
+        config_json.empty() ? fmt::format("there is no '{}'", path)
+        : type.empty()      ? fmt::format("'{}' has no model_type", path)
+                            : fmt::format("the model_type of '{}' is '{}'", path, escaped(type, 40)));
   if (arch == "llama")
-    return error(Code::unsupported, "--architecture",
+    return error(Code::unsupported, "WriteOptions::architecture",
                  "llama.cpp's 'llama' has the rows of q and k in another order than Hugging Face, and rows are not "
                  "moved here: the file would load and talk nonsense; write safetensors, or GGUF by llama.cpp's own "
                  "converter and quantize that");

@@ -1,4 +1,4 @@
-// Which tensors become ternary, which stay, under which names and types, and what the output says of itself.
+// Decides which tensors become ternary and which stay, under which names and types, and the output's metadata.
 #include "runtime/model_plan.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/words.h"
 #include "format/format.h"
+#include "io/file_error.h"
 #include "ops/ranges.h"
 #include "runtime/coded_weights.h"
 #include "runtime/model_config.h"
@@ -90,9 +91,9 @@ class Planner {
     if (const auto& type = options_.embeddings;
         type && type != StoredType::f16 && type != StoredType::bf16 && !block_format(*type))
       return error(Code::invalid_argument, kWhere, "embeddings become F16, BF16, Q8_0 or Q4_0, not {}", name(*type));
-    TERN_ASSIGN(include, NameFilter::compile(options_.include, "--include"));
-    TERN_ASSIGN(exclude, NameFilter::compile(options_.exclude, "--exclude"));
-    TERN_ASSIGN(drop, NameFilter::compile(options_.drop, "--drop"));
+    TERN_ASSIGN(include, NameFilter::compile(options_.include, "WriteOptions::include"));
+    TERN_ASSIGN(exclude, NameFilter::compile(options_.exclude, "WriteOptions::exclude"));
+    TERN_ASSIGN(drop, NameFilter::compile(options_.drop, "WriteOptions::drop"));
     include_ = include;
     exclude_ = exclude;
     drop_ = drop;
@@ -109,18 +110,20 @@ class Planner {
  private:
   [[nodiscard]] bool to_gguf() const { return plan_.container == Container::gguf; }
 
-  // What the caller says or the name ends with; a name that says something else would mislead whoever opens it.
+  // The container is what the caller asked for, or follows from the output's extension; the two must not contradict
+  // each other.
   Status settle_container(const std::string& output) {
     std::optional<Container> named;
     if (output.ends_with(".gguf")) named = Container::gguf;
     if (output.ends_with(".safetensors")) named = Container::safetensors;
     if (!named && !options_.container)
-      return error(Code::invalid_argument, kWhere,
-                   "'{}': a model is written as GGUF or safetensors; let the name end with .gguf or .safetensors",
-                   output);
+      return file_error(Code::invalid_argument, kWhere,
+                        "'{}': a model is written as GGUF or safetensors; let the name end with .gguf or .safetensors",
+                        output);
     if (named && options_.container && *named != *options_.container)
-      return error(Code::invalid_argument, kWhere, "'{}' is a name for {}, but {} was asked for; change one of them",
-                   output, name(*named), name(*options_.container));
+      return file_error(Code::invalid_argument, kWhere,
+                        "'{}' is a name for {}, but {} was asked for; change one of them", output, name(*named),
+                        name(*options_.container));
     plan_.container = options_.container.value_or(named.value_or(Container::safetensors));
     return {};
   }
@@ -158,10 +161,11 @@ class Planner {
     return {};
   }
 
-  bool found(const NameFilter& filter, const ModelTensor& tensor, std::size_t& count) const {
-    const bool match = filter.matches(tensor.name) || filter.matches(tensor.hf_name);
-    count += match ? 1 : 0;
-    return match;
+  static Result<bool> found(const NameFilter& filter, const ModelTensor& tensor, std::size_t& count) {
+    TERN_ASSIGN(in_name, filter.matches(tensor.name));
+    TERN_ASSIGN(in_hf_name, filter.matches(tensor.hf_name));
+    count += in_name || in_hf_name ? 1 : 0;
+    return in_name || in_hf_name;
   }
 
   Result<TensorPlan> plan(std::size_t i) {
@@ -173,18 +177,20 @@ class Planner {
                    .type = tensor.type,
                    .in_bytes = tensor.bytes};
     out.out_bytes = tensor.bytes;
-    if (found(drop_, tensor, dropped_)) {
+    TERN_ASSIGN(dropped, found(drop_, tensor, dropped_));
+    if (dropped) {
       out.action = Action::drop;
-      out.why = "--drop";
+      out.why = "WriteOptions::drop";
       out.out_bytes = 0;
       return out;
     }
-    const bool included = found(include_, tensor, included_), excluded = found(exclude_, tensor, excluded_);
+    TERN_ASSIGN(included, found(include_, tensor, included_));
+    TERN_ASSIGN(excluded, found(exclude_, tensor, excluded_));
     if (tensor.ternary) return plan_ternary(out, tensor, Action::repack);
     const bool empty = tensor.bytes == 0;
     if (options_.quantize && is_float(tensor.type) && !excluded && !empty && tensor.shape.size() == 2 &&
         (include_.given() ? included : is_projection(tensor))) {
-      out.why = include_.given() ? "--include" : "a projection";
+      out.why = include_.given() ? "WriteOptions::include" : "a projection";
       return plan_ternary(out, tensor, Action::quantize);
     }
     out.why = why_kept(tensor, excluded);
@@ -194,14 +200,15 @@ class Planner {
   std::string why_kept(const ModelTensor& tensor, bool excluded) const {
     if (tensor.bytes == 0) return "it is empty";
     if (!is_float(tensor.type)) return std::string(name(tensor.type)) + " is carried as bytes";
-    if (excluded && is_projection(tensor)) return "--exclude";
+    if (excluded && is_projection(tensor)) return "WriteOptions::exclude";
     if (is_embedding(tensor))
-      return options_.embeddings && block_format(*options_.embeddings) ? "--keep-embeddings" : "embeddings stay float";
+      return options_.embeddings && block_format(*options_.embeddings) ? "WriteOptions::embeddings"
+                                                                       : "embeddings stay float";
     if (contains(tensor.hf_name, "norm") || contains(tensor.hf_name, "_ln.")) return "norms stay float";
     if (tensor.name.ends_with(".bias")) return "biases stay float";
     if (tensor.shape.size() != 2) return "no matrix";
     if (!options_.quantize) return "floats stay as they are";
-    return include_.given() ? "not in --include" : "no projection by its name";
+    return include_.given() ? "not in WriteOptions::include" : "no projection by its name";
   }
 
   std::string output_name(const ModelTensor& tensor) const {
@@ -216,11 +223,11 @@ class Planner {
       return error(why.code, kWhere, "'{}': {}", escaped(tensor.name), why.message);
     };
     if (!tensor.unreadable.empty()) return refuse({Code::invalid_argument, tensor.unreadable, ""});
-    // They are one tall matrix here, and nothing in safetensors would say how tall each was.
+    // Experts are one tall matrix here, and safetensors cannot record how tall each one is.
     if (!to_gguf() && in_.container == Container::gguf && tensor.stored_shape.size() > 2)
       return refuse({Code::unsupported,
                      fmt::format("it has {} axes, of which safetensors would keep two; write GGUF, or leave it out "
-                                 "with --drop",
+                                 "with WriteOptions::drop",
                                  tensor.stored_shape.size()),
                      ""});
     out.action = action;
@@ -229,7 +236,7 @@ class Planner {
       if (options_.tiles.empty())
         return error(Code::invalid_argument, kWhere,
                      "{} needs the tiles of its kernels for each shape; give them "
-                     "(--kernel-config kernel_config.ini)",
+                     "in WriteOptions::tiles, which a kernel_config.ini has",
                      name(plan_.layout));
       const auto tiles = tiles_for(options_.tiles, tensor.n(), tensor.k());
       if (!tiles.ok()) return refuse(tiles.error());
@@ -238,8 +245,9 @@ class Planner {
     const Result<std::size_t> bytes = layout_bytes(out.layout, tensor.n(), tensor.k());
     if (!bytes.ok()) {
       Error why = bytes.error();
-      why.message += action == Action::quantize ? "; --exclude keeps it float, or take another --format"
-                                                : "; take another --format";
+      why.message += action == Action::quantize
+                         ? "; WriteOptions::exclude keeps it float, or take another WriteOptions::layout"
+                         : "; take another WriteOptions::layout";
       return refuse(why);
     }
     out.out_bytes = *bytes;
@@ -286,7 +294,7 @@ class Planner {
     const StoredTypeInfo& about = info(type);
     const bool held = to_gguf() ? about.gguf_id >= 0 || in_.container == Container::gguf : about.in_safetensors;
     if (!held)
-      return error(Code::unsupported, kWhere, "'{}' is {}, which {} does not have; --drop leaves it out",
+      return error(Code::unsupported, kWhere, "'{}' is {}, which {} does not have; WriteOptions::drop leaves it out",
                    escaped(tensor.name), about.name, name(plan_.container));
     out.type = type;
     out.action = type == tensor.type ? Action::copy : Action::cast;
@@ -303,7 +311,7 @@ class Planner {
     if (tensor.codes && !(whole && make_ranges(tensor.n(), tensor.k(), tensor.granularity).len % kCodedGroup == 0))
       return error(Code::unsupported, kWhere,
                    "'{}' has {} columns and scales by {}; {} is blocks of {} columns with a scale each: start from its "
-                   "floats, or leave it out with --drop",
+                   "floats, or leave it out with WriteOptions::drop",
                    escaped(tensor.name), tensor.k(), name(tensor.granularity), blocks.name, kCodedGroup);
     if (!whole)
       return error(Code::unsupported, kWhere, "'{}' has {} columns; {} is blocks of {}, so keep it f16 or bf16",
@@ -324,7 +332,7 @@ class Planner {
     return out;
   }
 
-  // An expression that matches nothing is a mistake, not a wish.
+  // An expression that matches nothing is taken for a mistake.
   Status check_matches() const {
     const auto check = [&](const NameFilter& filter, std::size_t count, std::string_view option,
                            const std::string& text) -> Status {
@@ -333,15 +341,16 @@ class Planner {
                    "'{}' occurs in no name of the model's {} tensors; `tern inspect` lists them", escaped(text, 100),
                    in_.tensors.size());
     };
-    TERN_RETURN_IF_ERROR(check(include_, included_, "--include", options_.include));
-    TERN_RETURN_IF_ERROR(check(exclude_, excluded_, "--exclude", options_.exclude));
-    TERN_RETURN_IF_ERROR(check(drop_, dropped_, "--drop", options_.drop));
+    TERN_RETURN_IF_ERROR(check(include_, included_, "WriteOptions::include", options_.include));
+    TERN_RETURN_IF_ERROR(check(exclude_, excluded_, "WriteOptions::exclude", options_.exclude));
+    TERN_RETURN_IF_ERROR(check(drop_, dropped_, "WriteOptions::drop", options_.drop));
     if (dropped_ == 0 || dropped_ < in_.tensors.size()) return {};
-    return error(Code::invalid_argument, "--drop", "'{}' occurs in the names of all {} tensors; nothing would be left",
-                 escaped(options_.drop, 100), dropped_);
+    return error(Code::invalid_argument, "WriteOptions::drop",
+                 "'{}' occurs in the names of all {} tensors; nothing would be left", escaped(options_.drop, 100),
+                 dropped_);
   }
 
-  // Who asked for ternary weights should know where there is nothing to do.
+  // If the caller asked for ternary weights and there is nothing to quantize, a note says so.
   void note_what_stays() {
     const std::size_t ternary = plan_.count(Action::repack);
     if (!options_.quantize && options_.layout && ternary == 0)
@@ -352,10 +361,11 @@ class Planner {
                                         ternary == 1 ? "1 matrix is" : fmt::format("{} matrices are", ternary),
                                         ternary == 1 ? "s its" : " their"));
     else if (plan_.count(Action::quantize) == 0)
-      plan_.notes.emplace_back("nothing is quantized: no matrix is a projection by its name (--include names others)");
+      plan_.notes.emplace_back(
+          "nothing is quantized: no matrix is a projection by its name (WriteOptions::include names others)");
   }
 
-  // ---- what the output says of itself ----
+  // ---- the output's metadata ----
 
   Status write_metadata() {
     Metadata& out = plan_.metadata;
@@ -396,7 +406,7 @@ class Planner {
     if (plan_.layout == Layout::hf_packed) set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
   }
 
-  // Converted files keep the word of the file they come from, where it had one.
+  // Keeps the input file's value, where it has one.
   void carry_or_set(std::string_view key, const std::string& value) {
     const std::string* said = keys::text(in_.metadata, key);
     if (plan_.count(Action::quantize) > 0) {
@@ -411,8 +421,8 @@ class Planner {
     std::optional<Granularity> common;
     for (const TensorPlan& tensor : plan_.tensors) {
       if (tensor.action == Action::drop) continue;
-      // push_back, not set_key: thousands of keys that are known to be new
-      out.push_back({keys::checksum_of(tensor.name), MetaValue(keys::checksum_text(0))});  // known when it is written
+      // push_back, not set_key: these are thousands of new keys. The values are filled in when the tensors are written.
+      out.push_back({keys::checksum_of(tensor.name), MetaValue(keys::checksum_text(0))});
       if (tensor.codes && !to_gguf()) write_codes(tensor);
       if (tensor.action != Action::quantize && tensor.action != Action::repack) continue;
       const ModelTensor& input = in_.tensors[tensor.input];

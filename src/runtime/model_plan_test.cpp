@@ -111,8 +111,8 @@ TEST(ModelPlan, ExpressionsDecide) {
   auto made = plan(bitnet(), "o.gguf", {.include = "attn_q|q_proj", .exclude = "layers\\.1\\."});
   ASSERT_TRUE(made.ok()) << made.error().str();
   EXPECT_EQ(made->count(Action::quantize), 1U);
-  EXPECT_EQ(of(*made, "blk.1.attn_q.weight").why, "--exclude");
-  EXPECT_EQ(of(*made, "blk.0.attn_k.weight").why, "not in --include");
+  EXPECT_EQ(of(*made, "blk.1.attn_q.weight").why, "WriteOptions::exclude");
+  EXPECT_EQ(of(*made, "blk.0.attn_k.weight").why, "not in WriteOptions::include");
   made = plan(bitnet(), "o.gguf", {.include = "embed_tokens"});
   ASSERT_TRUE(made.ok()) << made.error().str();
   EXPECT_EQ(of(*made, "token_embd.weight").action, Action::quantize) << "asked for by name";
@@ -122,6 +122,19 @@ TEST(ModelPlan, ExpressionsDecide) {
   const auto none = plan(bitnet(), "o.gguf", {.exclude = "nothing_like_it"});
   ASSERT_FALSE(none.ok()) << "an expression that matches nothing is a mistake";
   EXPECT_NE(none.error().message.find("nothing_like_it"), std::string::npos);
+}
+
+TEST(ModelPlan, NoNameIsTooLongToBeExcluded) {
+  std::vector<ModelTensor> tensors = bitnet();
+  tensors[3].name = tensors[3].hf_name = "model.layers.0." + std::string(600, 'q') + "_proj.weight";
+  EXPECT_TRUE(plan(tensors, "o.gguf", {}).ok()) << "without expressions nothing is searched for";
+  for (const WriteOptions& options :
+       {WriteOptions{.include = "q_proj"}, WriteOptions{.exclude = "q_proj"}, WriteOptions{.drop = "q_proj"}}) {
+    const auto made = plan(tensors, "o.gguf", options);
+    ASSERT_FALSE(made.ok());
+    EXPECT_NE(made.error().message.find("'q_proj'"), std::string::npos) << made.error().message;
+    EXPECT_NE(made.error().message.find("at most 512"), std::string::npos) << made.error().message;
+  }
 }
 
 TEST(ModelPlan, EmbeddingsAreCastWhereAsked) {
@@ -144,11 +157,11 @@ TEST(ModelPlan, WhatDoesNotFitIsRefusedWithAReason) {
   refused(plan(bitnet(), "o.gguf", {.granularity = Granularity::row()}), {"one scale", "row", "i2"});
   refused(plan(bitnet(), "o.gguf", {.scheme = Scheme::int2}), {"int2", "absmean"});
   refused(plan(bitnet(), "o.gguf", {.scheme = Scheme::absmax, .match_bitnet = true}), {"absmean", "absmax"});
-  refused(plan(bitnet({.hidden = 130}), "o.gguf", {}), {"--exclude", "--format"});
-  refused(plan(bitnet(), "o.gguf", {.layout = Layout::tl1}), {"tl1", "--kernel-config"});
+  refused(plan(bitnet({.hidden = 130}), "o.gguf", {}), {"WriteOptions::exclude", "WriteOptions::layout"});
+  refused(plan(bitnet(), "o.gguf", {.layout = Layout::tl1}), {"tl1", "WriteOptions::tiles"});
   auto tensors = bitnet();
   tensors[0].type = StoredType::u8;
-  refused(plan(tensors, "o.gguf", {}), {"U8", "--drop", "embed_tokens"});
+  refused(plan(tensors, "o.gguf", {}), {"U8", "WriteOptions::drop", "embed_tokens"});
   tensors[0].type = StoredType::q4_k;
   refused(plan(tensors, "o.safetensors", {}, {}, Container::gguf), {"Q4_K", "safetensors"});
   refused(plan(bitnet(), "o.npz", {}), {"'o.npz'", ".gguf or .safetensors"});
@@ -182,7 +195,7 @@ TEST(ModelPlan, ConvertingLeavesFloatsAndRepacksTrits) {
   EXPECT_EQ(of(*made, "blk.0.attn_q.weight").granularity, Granularity::group(256));
   EXPECT_EQ(find_key(made->metadata, "general.file_type")->integer(), 37);
   EXPECT_EQ(keys::text(made->metadata, "tern.scheme"), nullptr) << "nobody said how it was quantized";
-  tensors[2].unreadable = "give --variant";
+  tensors[2].unreadable = "give ReadOptions::i2_s";
   tensors[2].layout.reset();
   EXPECT_FALSE(plan(tensors, "o.gguf", {.quantize = false}).ok());
 }

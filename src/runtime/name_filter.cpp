@@ -1,7 +1,7 @@
 // std::regex in its polynomial mode, where the standard library has one.
 #include "runtime/name_filter.h"
 
-// g++ 12 thinks, with sanitizers on, that <regex> copies what was never set.
+// With sanitizers on, g++ 12 wrongly warns that <regex> copies uninitialised memory.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -29,16 +29,18 @@ std::regex::flag_type flags() {
 
 struct NameFilter::Impl {
   std::regex expression;
+  std::string text;
+  std::string option;
 };
 
 Result<NameFilter> NameFilter::compile(const std::string& expression, std::string_view option) {
   NameFilter filter;
   if (expression.empty()) return filter;
   if (expression.size() > kMaxPattern)
-    return error(Code::invalid_argument, option, "the expression has {} characters; {} are allowed", expression.size(),
-                 kMaxPattern);
+    return error(Code::invalid_argument, option, "the expression '{}' has {} characters; {} are allowed",
+                 printable(expression), expression.size(), kMaxPattern);
   try {
-    filter.impl_ = std::make_shared<const Impl>(Impl{std::regex(expression, flags())});
+    filter.impl_ = std::make_shared<const Impl>(Impl{std::regex(expression, flags()), expression, std::string(option)});
   } catch (const std::regex_error& mistake) {
     return error(Code::invalid_argument, option, "'{}' is no regular expression: {}", escaped(expression, 100),
                  mistake.code() == std::regex_constants::error_complexity
@@ -48,12 +50,18 @@ Result<NameFilter> NameFilter::compile(const std::string& expression, std::strin
   return filter;
 }
 
-bool NameFilter::matches(const std::string& name) const {
-  if (impl_ == nullptr || name.size() > kMaxName) return false;
+Result<bool> NameFilter::matches(const std::string& name) const {
+  if (impl_ == nullptr) return false;
+  if (name.size() > kMaxName)
+    return error(Code::unsupported, impl_->option,
+                 "'{}' cannot be searched for in the name '{}' of {} characters; names of at most {} can, so leave the "
+                 "expression out or give the tensor a shorter name",
+                 escaped(impl_->text, 100), printable(name), name.size(), kMaxName);
   try {
     return std::regex_search(name, impl_->expression);
-  } catch (const std::regex_error&) {  // out of its own limits: no match that could be relied on
-    return false;
+  } catch (const std::regex_error& failure) {  // out of the library's own limits
+    return error(Code::unsupported, impl_->option, "'{}' cannot be searched for in the name '{}': {}; simplify it",
+                 escaped(impl_->text, 100), printable(name), failure.what());
   }
 }
 

@@ -15,8 +15,9 @@ class NameFilter {
   // Back-references are refused: matching them may take exponential time.
   static Result<NameFilter> compile(const std::string& expression, std::string_view option);
   [[nodiscard]] bool given() const { return impl_ != nullptr; }
-  // Whether the expression occurs in the name. Names beyond 512 characters are in no model and match nothing.
-  [[nodiscard]] bool matches(const std::string& name) const;
+  // Whether the expression occurs in the name. A name that is too long to be searched is an error: taken for one
+  // without the expression, it would be quantized in spite of --exclude.
+  [[nodiscard]] Result<bool> matches(const std::string& name) const;
 
  private:
   struct Impl;

@@ -75,7 +75,7 @@ TEST(ModelConfig, SizesBecomeKeys) {
 TEST(ModelConfig, AnArchitectureIsNotGuessed) {
   const auto llama = gguf_config(R"({"model_type": "llama"})", "");
   ASSERT_FALSE(llama.ok());
-  EXPECT_NE(llama.error().message.find("--architecture"), std::string::npos) << llama.error().message;
+  EXPECT_NE(llama.error().message.find("WriteOptions::architecture"), std::string::npos) << llama.error().message;
   EXPECT_NE(llama.error().message.find("llama"), std::string::npos);
   EXPECT_FALSE(gguf_config("", "").ok());
   const auto given = gguf_config("", "bitnet");
@@ -96,27 +96,42 @@ TEST(ModelConfig, HostileTextIsAnError) {
 }
 
 TEST(NameFilter, SearchesAndIsNotCatastrophic) {
-  auto filter = NameFilter::compile("layers\\.(0|1)\\.", "--include");
+  auto filter = NameFilter::compile("layers\\.(0|1)\\.", "WriteOptions::include");
   ASSERT_TRUE(filter.ok());
-  EXPECT_TRUE(filter->matches("model.layers.1.mlp"));
-  EXPECT_FALSE(filter->matches("model.layers.11.mlp"));
+  EXPECT_TRUE(*filter->matches("model.layers.1.mlp"));
+  EXPECT_FALSE(*filter->matches("model.layers.11.mlp"));
   EXPECT_FALSE(NameFilter().given());
   // A backtracking matcher would need 2^60 steps for this.
-  auto evil = NameFilter::compile("(a+)+$", "--include");
+  auto evil = NameFilter::compile("(a+)+$", "WriteOptions::include");
   ASSERT_TRUE(evil.ok());
-  EXPECT_FALSE(evil->matches(std::string(60, 'a') + "b"));
-  EXPECT_FALSE(evil->matches(std::string(100000, 'a'))) << "beyond the limit of names";
+  EXPECT_FALSE(*evil->matches(std::string(60, 'a') + "b"));
+}
+
+// Taken for a name without the expression, a long one would be quantized in spite of --exclude.
+TEST(NameFilter, NamesBeyondTheLimitAreAnError) {
+  const auto filter = NameFilter::compile("a+$", "WriteOptions::exclude");
+  ASSERT_TRUE(filter.ok());
+  EXPECT_TRUE(*filter->matches(std::string(512, 'a')));
+  const auto refused = filter->matches(std::string(513, 'a'));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().where, "WriteOptions::exclude");
+  for (const char* part : {"'a+$'", "513 characters", "at most 512"})
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  EXPECT_FALSE(*NameFilter().matches(std::string(100000, 'a'))) << "no expression, nothing to search for";
 }
 
 TEST(NameFilter, MistakesAreNamed) {
   for (const char* text : {"(", "[a", "*", "(a)\\1"}) {
-    const auto filter = NameFilter::compile(text, "--include");
+    const auto filter = NameFilter::compile(text, "WriteOptions::include");
     ASSERT_FALSE(filter.ok()) << text;
     EXPECT_EQ(filter.error().code, Code::invalid_argument);
-    EXPECT_EQ(filter.error().where, "--include");
+    EXPECT_EQ(filter.error().where, "WriteOptions::include");
     EXPECT_NE(filter.error().message.find(text), std::string::npos);
   }
-  EXPECT_FALSE(NameFilter::compile(std::string(5000, 'a'), "--include").ok());
+  const auto long_one = NameFilter::compile(std::string(5000, 'a'), "WriteOptions::include");
+  ASSERT_FALSE(long_one.ok());
+  for (const char* part : {"'aaaa", "5000 characters", "4096 are allowed"})
+    EXPECT_NE(long_one.error().message.find(part), std::string::npos) << long_one.error().message;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include "plan/context_state.h"
 #include "runtime/cast_floats.h"
 #include "runtime/count_trits.h"
-#include "runtime/quality_sums.h"
+#include "runtime/quality.h"
 #include "runtime/quantized_rows.h"
 
 namespace tern {
@@ -44,6 +44,7 @@ QualityRows rows_of(const ConstTensorView& x, const QuantizedTensor& q) {
           .dtype = x.dtype,
           .rows = q.rows(),
           .k = q.k(),
+          .stride = q.k(),
           .codes = q.quantized_data().data(),
           .signs = trits[0] + trits[2],
           .decided = q.scale_values(),
@@ -52,7 +53,11 @@ QualityRows rows_of(const ConstTensorView& x, const QuantizedTensor& q) {
           .stored_by = q.granularity};
 }
 QualitySums fast(const QualityRows& rows) {
-  return QualitySums::fast(ternary_quantize::loops_for(host_device().capabilities), rows);
+  return QualitySums::fast(QualityLoops::of(host_device().capabilities), rows);
+}
+
+QualitySums exact(const QualityRows& rows) {
+  return QualitySums::exact(QualityLoops::of(host_device().capabilities), rows);
 }
 
 struct QualityCase {
@@ -75,7 +80,7 @@ TEST_P(QualityOf, AgreesWithTheSlowMeasure) {
   ASSERT_TRUE(q.ok()) << q.error().str();
   const auto trits = count_trits(q->quantized_data().data(), n, k);
   EXPECT_EQ(trits[0] + trits[1] + trits[2], n * k);
-  const QualitySums quick = fast(rows_of(x, *q)), slow = QualitySums::exact(rows_of(x, *q));
+  const QualitySums quick = fast(rows_of(x, *q)), slow = exact(rows_of(x, *q));
   EXPECT_EQ(quick.sure(), size < 1e20F) << "squares beyond f32";
   for (const QualitySums& sums : quick.sure() ? std::vector{quick, slow} : std::vector{slow}) {
     const Quality quality = sums.quality(n * k, trits[1]);
@@ -105,7 +110,7 @@ TEST(QualityOf, OutliersBeyondF32AreMeasuredExactly) {
   const auto q = quantize(cpu(), view, options);
   ASSERT_TRUE(q.ok());
   EXPECT_FALSE(fast(rows_of(view, *q)).sure());
-  const Quality quality = QualitySums::exact(rows_of(view, *q)).quality(512, 0);
+  const Quality quality = exact(rows_of(view, *q)).quality(512, 0);
   ASSERT_EQ(quality.sqnr_db.has_value(), q->quality->sqnr_db.has_value());
   if (quality.sqnr_db) {
     EXPECT_NEAR(*quality.sqnr_db, *q->quality->sqnr_db, 1e-5);
@@ -118,7 +123,7 @@ TEST(QualityOf, LosslessIsInfinite) {
   const auto q = quantize(cpu(), view);
   ASSERT_TRUE(q.ok());
   EXPECT_FALSE(fast(rows_of(view, *q)).sure()) << "a small difference of large sums";
-  const Quality quality = QualitySums::exact(rows_of(view, *q)).quality(4, 0);
+  const Quality quality = exact(rows_of(view, *q)).quality(4, 0);
   EXPECT_TRUE(std::isinf(*quality.sqnr_db));
   EXPECT_DOUBLE_EQ(*quality.cosine, 1.0);
 }

@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "device/threads.h"
-#include "ops/kernel.h"
 #include "runtime/bitnet_match.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/rows_source.h"
@@ -17,7 +15,7 @@ namespace tern {
 
 class QuantizedRows : public RowsSource {
  public:
-  // What a GPU made of all rows, for as long as they are read: codes in i2, and their scales.
+  // What a GPU made of all rows: codes in i2 and their scales, valid while they are read.
   struct Made {
     const std::uint8_t* codes = nullptr;
     const float* scales = nullptr;
@@ -30,6 +28,8 @@ class QuantizedRows : public RowsSource {
                                                      std::optional<Made> made = {});
 
   [[nodiscard]] const std::string& kernel() const { return name_; }
+  // Those of the kernel, for what else is computed of the rows; of a GPU's, those that the processor may use.
+  [[nodiscard]] Capabilities instructions() const { return instructions_; }
   // Of |x|, where it is not half of the scale.
   [[nodiscard]] std::optional<double> threshold() const;
   [[nodiscard]] float tensor_scale() const override { return match_ ? match_->stored_scale() : scale_; }
@@ -37,15 +37,15 @@ class QuantizedRows : public RowsSource {
 
  private:
   QuantizedRows(BufferPool& pool, const ConstTensorView& x, const QuantizeOptions& how);
-  Status choose(const Context& context, const Preference& preference);
-  Status run(const Threads& threads, RowRange rows, std::uint8_t* codes, float* scales) const;
+  Status find_scale();
+  Status run(RowRange rows, std::uint8_t* codes, float* scales) const;
   [[nodiscard]] const std::uint8_t* row(std::int64_t i) const;
 
   ConstTensorView x_;
-  TernaryQuantize::Problem problem_;  // of all rows
-  const KernelEntry* entry_ = nullptr;
+  std::optional<TernaryQuantizePlan> plan_;  // of all rows; none where a GPU made them
+  Stream stream_;
   std::string name_;
-  Threads alone_{1};
+  Capabilities instructions_;
   float scale_ = 0;
   std::optional<BitnetMatch> match_;
   std::optional<Made> made_;

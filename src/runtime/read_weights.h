@@ -9,8 +9,8 @@
 
 namespace tern {
 
-// Ternary weights as they lie in a checkpoint, which outlives them. Codes that are no trits and scales that are none
-// are found when they are read; the checksum is for who has read all.
+// Ternary weights as stored in a checkpoint, which must outlive this. Invalid codes and scales are reported when they
+// are read; the caller compares the checksum after reading all.
 class ImportedRows : public RowsSource {
  public:
   static Result<std::unique_ptr<ImportedRows>> make(const Checkpoint& checkpoint, const ModelTensor& tensor);
@@ -38,8 +38,8 @@ Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& c
 // The scales beside codes of 8 or 4 bits, which the checksum of these has behind them; none where there are none.
 std::span<const std::uint8_t> scale_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor);
 
-// Whether a tensor that is not ternary has the checksum that the file says, if it says one: of its bytes, or found
-// before.
+// Whether a tensor that is not ternary has the checksum that the file states, if it does: computed here from its bytes,
+// or passed in.
 Status check_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor);
 Status check_bytes(const ModelTensor& tensor, std::uint64_t found);
 

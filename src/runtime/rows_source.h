@@ -1,5 +1,5 @@
-// Rows of a matrix as canonical i2 codes, a few at a time and as often as they are asked for, so that a matrix of any
-// size is converted in little memory.
+// Rows of a matrix as canonical i2 codes, a few at a time and as often as needed, so that a matrix of any size is
+// converted in little memory.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ class RowsSource {
   [[nodiscard]] std::int64_t n() const { return n_; }
   [[nodiscard]] std::int64_t k() const { return k_; }
   [[nodiscard]] Granularity granularity() const { return granularity_; }
-  // How many scales some rows have: a matrix's one belongs to each of them.
+  // How many scales some rows have; if the matrix has one scale, it belongs to each of them.
   [[nodiscard]] std::int64_t scale_count(std::int64_t rows) const { return make_ranges(rows, k_, granularity_).total; }
-  // Pieces that begin and end at multiples are read fastest.
+  // Reading is fastest in pieces that begin and end at multiples of this.
   [[nodiscard]] virtual std::int64_t row_block() const { return 1; }
-  // The scale of a matrix that has one.
+  // The scale, if the matrix has only one.
   [[nodiscard]] virtual float tensor_scale() const = 0;
 
-  // codes are [rows.count, ceil(k/4)], scales scale_count(rows.count). Works on the calling thread alone, and may be
-  // called by several at once.
+  // codes are [rows.count, ceil(k/4)], scales scale_count(rows.count). Runs on the calling thread only; several threads
+  // may call it at once.
   virtual Status read(RowRange rows, std::uint8_t* codes, float* scales) const = 0;
 
  private:

@@ -1,4 +1,4 @@
-// Where the time of a conversion goes: what each thread does or waits for, in the mean over the threads.
+// Where the time of a conversion goes: what each thread does or waits for, averaged over the threads.
 #pragma once
 
 #include <array>
@@ -20,12 +20,13 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// For any thread. What nobody claims was computing: the kernels, and all that is neither long nor worth a name.
+// Thread-safe. Time that no stage claims counts as computing: the kernels, and everything short.
 class StageClock {
  public:
   explicit StageClock(int threads) : threads_(threads) {}
 
-  // While all threads work on their own, a second of one is a share of a second; else the others wait for it.
+  // While all threads work on their own, a thread's second counts as a share of a second; otherwise the others are
+  // waiting for it.
   class Together {
    public:
     explicit Together(StageClock* clock) : clock_(clock) {
@@ -43,12 +44,12 @@ class StageClock {
 
   // A thread spent this with a stage, or waiting for it.
   void spent(Stage stage, double seconds);
-  // The stage itself was busy with so many bytes: what its speed is told from.
+  // The stage itself was active and processed this many bytes: its speed is computed from these.
   void busy(Stage stage, double seconds, std::size_t bytes);
   void waited_for_writes(double seconds);
   void idle(double seconds);
 
-  // Of a run that took so long, flushing included, and read so many bytes.
+  // At the end of a run that took `seconds`, flushing included, and read `in_bytes`.
   void settle(double seconds, double flush_seconds, std::size_t in_bytes, ModelReport& report);
 
  private:

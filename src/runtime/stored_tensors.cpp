@@ -1,4 +1,4 @@
-// The tensors of a plan as their container stores them: shapes of packed bytes, scales that lie apart.
+// The tensors of a plan as their container stores them: shapes of packed bytes, separate scales.
 #include "format/format.h"
 #include "ops/ranges.h"
 #include "runtime/model_plan.h"

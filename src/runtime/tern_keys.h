@@ -33,7 +33,7 @@ inline const std::string* text(const Metadata& metadata, std::string_view key) {
   return value == nullptr ? nullptr : value->text();
 }
 
-// "8960x2560", "160,96,32": numbers apart by a character, no more and no fewer than asked for.
+// "8960x2560", "160,96,32": exactly as many numbers as requested, with `between` between them.
 inline bool parse_numbers(std::string_view text, char between, std::int64_t* numbers, int count) {
   for (int i = 0; i < count; ++i) {
     std::size_t digits = 0;

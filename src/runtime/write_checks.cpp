@@ -2,6 +2,7 @@
 #include "runtime/write_checks.h"
 
 #include "base/errors.h"
+#include "io/file_error.h"
 #include "io/output_file.h"
 #include "runtime/model_config.h"
 
@@ -35,7 +36,7 @@ Status check_output(const Model& model, const std::string& output) {
   for (const CheckpointFile& file : model.checkpoint().files()) read.push_back(file.path);
   for (const std::string& path : read)
     if (same_file(path, output))
-      return error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
+      return file_error(Code::invalid_argument, kWhere, "'{}' is the input; choose another output", output);
   return {};
 }
 

@@ -1,4 +1,4 @@
-// What write_model() asks before it writes anything.
+// What write_model() checks before it writes anything.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace tern {
 
 // Whether the plan was made of this model, or of one with the same tensors.
 Status check_fits(const ModelPlan& plan, const Model& model);
-// The output must not be a file that the model is read from: its shards, their index, the configuration beside them.
+// The output must not be a file that the model is read from: a shard, the index, or config.json.
 Status check_output(const Model& model, const std::string& output);
 
 }  // namespace tern

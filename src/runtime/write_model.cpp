@@ -9,7 +9,6 @@
 #include "format/checksum.h"
 #include "io/little_endian.h"
 #include "io/mapped_file.h"
-#include "io/output_file.h"
 #include "plan/context_state.h"
 #include "runtime/cast_floats.h"
 #include "runtime/coded_weights.h"
@@ -17,7 +16,7 @@
 #include "runtime/conveyor.h"
 #include "runtime/gpu_feed.h"
 #include "runtime/model_plan.h"
-#include "runtime/quality_sums.h"
+#include "runtime/quality.h"
 #include "runtime/quantized_rows.h"
 #include "runtime/read_weights.h"
 #include "runtime/stage_clock.h"
@@ -28,8 +27,8 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "write_model";
-constexpr std::size_t kCopyBytes = std::size_t{1} << 20;      // of tensors that are cast or copied, at a time
-constexpr std::size_t kReleaseBytes = std::size_t{16} << 20;  // a call that other processors are told of: not too often
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;      // pieces in which tensors are cast or copied
+constexpr std::size_t kReleaseBytes = std::size_t{16} << 20;  // large: it interrupts other cores (TLB shootdown)
 
 class Pipeline {
  public:
@@ -60,8 +59,8 @@ class Pipeline {
     }
     scales_.resize(plan_.tensors.size());
     for (const StoredTensor& stored : writer_.tensors())
-      if (const auto found = by_name.find(stored.name); found != by_name.end() && goes_ahead(found->second))
-        coming_.push_back(found->second);
+      if (const auto found = by_name.find(stored.name); found != by_name.end() && goes_through_gpu_feed(found->second))
+        gpu_queue_.push_back(found->second);
     for (std::size_t i = 0; i < writer_.tensors().size(); ++i) {
       const StoredTensor& stored = writer_.tensors()[i];
       const auto scale = by_scale.find(stored.name);
@@ -91,7 +90,7 @@ class Pipeline {
     std::size_t writer_index = 0;
     std::vector<std::uint8_t> bytes;
   };
-  // A tensor that goes through unchanged.
+  // A tensor that is copied unchanged.
   struct Copy {
     std::size_t plan_index, writer_index;
     std::span<const std::uint8_t> bytes;
@@ -101,7 +100,7 @@ class Pipeline {
 
   [[nodiscard]] const ModelTensor& input(std::size_t i) const { return model_.tensors()[plan_.tensors[i].input]; }
 
-  Status told(std::size_t i, std::size_t bytes) {
+  Status report_progress(std::size_t i, std::size_t bytes) {
     done_bytes_ += bytes;
     if (progress_ && !progress_(plan_.tensors[i].name, done_bytes_, total_bytes_))
       return error(Code::invalid_argument, kWhere, "stopped by the caller; nothing was written");
@@ -113,19 +112,19 @@ class Pipeline {
     const bool recoded = plan.action == Action::cast && input(i).codes;
     if (plan.action == Action::cast && !recoded) return cast(i);
     Status status = recoded ? recode(i) : plan.action == Action::quantize ? quantize(i) : repack(i);
-    if (status.ok()) return told(i, plan.in_bytes);
-    if (!elsewhere_.ok()) return std::move(elsewhere_);
+    if (status.ok()) return report_progress(i, plan.in_bytes);
+    if (!unrelated_error_.ok()) return std::move(unrelated_error_);
     Error why = std::move(status).error();
     why.message = fmt::format("'{}': {}", escaped(input(i).name), why.message);
     return why;
   }
-  // Passes on what is not the fault of the matrix at work.
-  Status not_its_fault(Status status) {
-    if (!status.ok()) elsewhere_ = Error(status.error());
+  // Remembers an error that does not concern the tensor at work: tensor() returns it without the tensor's name.
+  Status unrelated(Status status) {
+    if (!status.ok()) unrelated_error_ = Error(status.error());
     return status;
   }
 
-  // ---- bytes from and to files, by the clock ----
+  // ---- reading and writing files, timed ----
 
   void fetch(std::span<const std::uint8_t> bytes) {
     const Stopwatch reading;
@@ -142,7 +141,7 @@ class Pipeline {
     const auto nothing = [](std::int64_t, std::int64_t) { return Status(); };
     (void)Conveyor(threads_, 4 * threads_.count(), &clock_).run(count, work, nothing).ok();
   }
-  // Before threads read them as they like.
+  // Reads all pages in order, before threads access them in any order.
   void fetch_all(std::span<const std::uint8_t> bytes) {
     for_each(ceil_div(static_cast<std::int64_t>(bytes.size()), kCopyBytes), [&](std::int64_t item) {
       const std::size_t at = static_cast<std::size_t>(item) * kCopyBytes;
@@ -164,7 +163,7 @@ class Pipeline {
     return timed(writing, bytes.size(), writer_.fill(writer_index, bytes));
   }
 
-  // ---- copies: a piece of them now and then, while other threads compute ----
+  // ---- copies: one piece now and then, while other threads compute ----
 
   Status fill(Copy& copy, std::size_t most) {
     const std::span<const std::uint8_t> bytes = copy.bytes.subspan(copy.done).first(most);
@@ -174,7 +173,7 @@ class Pipeline {
       model_.checkpoint().release(input(copy.plan_index).index, copy.released, copy.done - copy.released);
       copy.released = copy.done;
     }
-    return told(copy.plan_index, most);
+    return report_progress(copy.plan_index, most);
   }
   Status copy_piece() {
     if (copies_.empty()) return {};
@@ -194,7 +193,7 @@ class Pipeline {
     report_.tensors[copy.plan_index].checksum = copy.sum->value();
     return check_bytes(input(copy.plan_index), copy.sum->value());
   }
-  // With nothing left to compute: one thread for the checksum, another to write.
+  // When nothing is left to compute: one thread computes the checksum, another writes.
   Status copy_rest() {
     Copy& copy = copies_.front();
     const std::size_t begin = copy.done;
@@ -214,7 +213,7 @@ class Pipeline {
         [](std::int64_t, std::int64_t) { return Status(); });
     return status.ok() ? copied() : std::move(status);
   }
-  // How many pieces go with a matrix, so that copies end when matrices do.
+  // How many pieces are copied along with a matrix, so that copies and matrices end together.
   std::int64_t copies_beside(std::size_t in_bytes) {
     std::size_t waiting = 0;
     for (const Copy& copy : copies_) waiting += (copy.bytes.size() - copy.done + kCopyBytes - 1) / kCopyBytes;
@@ -244,7 +243,7 @@ class Pipeline {
                                   : coded.read_rows(first, count, out.data(), scales.data()));
       append_bytes(scales_[i].bytes, scales);
       after.add(out);
-      TERN_RETURN_IF_ERROR(not_its_fault(write(out)));
+      TERN_RETURN_IF_ERROR(unrelated(write(out)));
     }
     after.add(scales_[i].bytes);
     report_.tensors[i].checksum = after.value();
@@ -252,7 +251,7 @@ class Pipeline {
     return {};
   }
 
-  // To 8 or 4 bits: blocks of GGUF, or codes and scales apart.
+  // To 8 or 4 bits: blocks in GGUF, or codes with separate scales.
   Status cast_codes(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
     const ModelTensor& tensor = input(i);
@@ -280,7 +279,7 @@ class Pipeline {
       after.add(out);
       TERN_RETURN_IF_ERROR(write(out));
       model_.checkpoint().release(tensor.index, at, some.size());
-      TERN_RETURN_IF_ERROR(told(i, some.size()));
+      TERN_RETURN_IF_ERROR(report_progress(i, some.size()));
     }
     after.add(scales_[i].bytes);
     if (all.signal > 0) report_.tensors[i].cast_sqnr_db = 10 * std::log10(all.signal / all.noise);
@@ -322,7 +321,7 @@ class Pipeline {
           after.add(place.out);
           TERN_RETURN_IF_ERROR(write(place.out));
           model_.checkpoint().release(tensor.index, static_cast<std::size_t>(item) * kCopyBytes, piece(item).size());
-          return told(i, piece(item).size());
+          return report_progress(i, piece(item).size());
         });
     if (!status.ok()) return status;
     report_.tensors[i].largest_change = loss.largest_change;
@@ -351,7 +350,7 @@ class Pipeline {
     return how;
   }
 
-  // ---- a GPU: it has the next matrix when this one is converted ----
+  // ---- a GPU gets the next matrix while this one is converted ----
 
   [[nodiscard]] TernaryQuantize::Problem problem_of(std::size_t i) const {
     return {.rows = input(i).n(),
@@ -362,54 +361,53 @@ class Pipeline {
             .format = Format::i2,
             .non_finite = plan_.non_finite};
   }
-  [[nodiscard]] bool goes_ahead(std::size_t i) const {
+  [[nodiscard]] bool goes_through_gpu_feed(std::size_t i) const {
     return context_.device().id.kind == DeviceKind::cuda && plan_.tensors[i].action == Action::quantize &&
            input(i).n() > 0 && input(i).k() > 0 && GpuFeed::fits(problem_of(i));
   }
-  // The next matrix, or none.
+  // Starts the next matrix; null if there is none.
   Result<GpuFeed::Matrix*> begin_next() {
-    if (coming_.empty()) return static_cast<GpuFeed::Matrix*>(nullptr);
-    const std::size_t i = coming_.front();
-    coming_.pop_front();
+    if (gpu_queue_.empty()) return static_cast<GpuFeed::Matrix*>(nullptr);
+    const std::size_t i = gpu_queue_.front();
+    gpu_queue_.pop_front();
     return feed_.begin(problem_of(i), floats(i), plan_.preference);
   }
-  // What the GPU made of a matrix that went ahead. The first one goes when it is asked for.
+  // What the GPU made of a matrix that was uploaded beforehand. The first one is uploaded here.
   Result<QuantizedRows::Made> from_gpu() {
-    if (under_way_ == nullptr) {
+    if (next_on_gpu_ == nullptr) {
       TERN_ASSIGN(first, begin_next());
-      under_way_ = first;
+      next_on_gpu_ = first;
       for_each(first->pieces(), [&](std::int64_t piece) { first->upload(piece); });
     }
-    return under_way_->wait();
+    return next_on_gpu_->wait();
   }
 
   Status quantize(std::size_t i) {
     TERN_RETURN_IF_ERROR(check_bytes(model_.checkpoint(), input(i)));
     const ConstTensorView x = floats(i);
     std::optional<QuantizedRows::Made> made;
-    if (goes_ahead(i)) {
+    if (goes_through_gpu_feed(i)) {
       TERN_ASSIGN(from, from_gpu());
       made = std::move(from);
-    } else {
-      // Its scale, or the GPU, is first to read all of it.
-      if (context_.device().id.kind == DeviceKind::cuda || how().granularity == Granularity::tensor())
-        fetch_all(model_.checkpoint().data(input(i).index));
+    } else if (context_.device().id.kind == DeviceKind::cuda || how().granularity == Granularity::tensor()) {
+      fetch_all(model_.checkpoint().data(input(i).index));  // the GPU, or what finds the scale, is first to read it all
     }
     TERN_ASSIGN(source, QuantizedRows::make(context_, pool_, x, how(), plan_.match_bitnet, made));
     report_.kernel = source->kernel();
-    // Quantizing loses more than rounding the scales does, and the quality is that of the rounded ones.
+    // Rounding the scales loses less than quantizing does; the quality is measured with the rounded ones.
     MatrixJob job{.source = *source,
                   .plan = plan_.tensors[i],
                   .lossy = Lossy::allow,
                   .x = &x,
                   .threshold = source->threshold(),
-                  .non_finite = plan_.non_finite};
+                  .non_finite = plan_.non_finite,
+                  .instructions = source->instructions()};
     if (made) {
       auto next = begin_next();
-      if (!next.ok()) return not_its_fault(std::move(next).error());
-      under_way_ = *next;
-      job.aheads = under_way_ != nullptr ? under_way_->pieces() : 0;
-      job.ahead = [this](std::int64_t piece) { under_way_->upload(piece); };
+      if (!next.ok()) return unrelated(std::move(next).error());
+      next_on_gpu_ = *next;
+      job.parallel_tasks = next_on_gpu_ != nullptr ? next_on_gpu_->pieces() : 0;
+      job.parallel_task = [this](std::int64_t piece) { next_on_gpu_->upload(piece); };
     }
     return convert(i, job);
   }
@@ -417,10 +415,10 @@ class Pipeline {
   Status convert(std::size_t i, MatrixJob job) {
     const TensorPlan& plan = plan_.tensors[i];
     const ModelTensor& tensor = input(i);
-    job.write = [this](std::span<const std::uint8_t> bytes) { return not_its_fault(write(bytes)); };
-    job.aside = [this] { return not_its_fault(copy_piece()); };
-    job.asides = copies_beside(plan.in_bytes);
-    // Rows that lie together in other layouts are there in about the same order; hf_packed is read from end to end.
+    job.write = [this](std::span<const std::uint8_t> bytes) { return unrelated(write(bytes)); };
+    job.serial_task = [this] { return unrelated(copy_piece()); };
+    job.serial_tasks = copies_beside(plan.in_bytes);
+    // Other layouts store rows in about their order, so rows are fetched as needed; hf_packed is read end to end.
     const std::size_t bytes = model_.checkpoint().data(tensor.index).size();
     const bool at_end = tensor.ternary && tensor.layout->layout == Layout::hf_packed;
     if (at_end) fetch_all(model_.checkpoint().data(tensor.index));
@@ -452,7 +450,7 @@ class Pipeline {
     return {};
   }
 
-  // What is known only now: the scales that lie apart, and the checksums.
+  // Writes what is known only at the end: separate scales, and the checksums.
   Status settle() {
     for (const Scales& scales : scales_)
       if (!scales.bytes.empty()) TERN_RETURN_IF_ERROR(fill(scales.writer_index, scales.bytes));
@@ -479,9 +477,9 @@ class Pipeline {
   BufferPool pool_;
   StageClock clock_;
   GpuFeed feed_;
-  std::deque<std::size_t> coming_;        // matrices for the GPU, in their order
-  GpuFeed::Matrix* under_way_ = nullptr;  // the next one
-  Status elsewhere_;
+  std::deque<std::size_t> gpu_queue_;       // matrices for the GPU, in their order
+  GpuFeed::Matrix* next_on_gpu_ = nullptr;  // the matrix that is uploaded while the current one is converted
+  Status unrelated_error_;
   ModelReport report_;
 };
 
@@ -491,7 +489,6 @@ Result<ModelReport> write_model(const Context& context, const Model& model, cons
                                 const std::string& output, const ModelProgress& progress) {
   TERN_RETURN_IF_ERROR(check_fits(plan, model));
   TERN_RETURN_IF_ERROR(check_output(model, output));
-  remove_stale_outputs(output);
   TERN_ASSIGN(writer,
               CheckpointWriter::create(output, plan.container, plan.metadata, stored_tensors(plan, model.tensors())));
   return Pipeline(context, model, plan, progress, writer).run();

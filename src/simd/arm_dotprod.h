@@ -18,8 +18,8 @@ struct ArmDotprod : ArmNeon {
   }
   static I dot_bytes(I sums, U codes, U x) { return vdotq_s32(sums, less_128(codes), vreinterpretq_s8_u8(x)); }
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {
-    add_to<kShift>(to, sums);
+  static I total(A sums) {
+    return shifted<kShift>(sums);
   }
 };
 

@@ -60,6 +60,20 @@ struct ArmNeon {
     };
     return vpaddq_f64(pairs(a), pairs(b));
   }
+  static void add_pair_quads(const F (&x)[2], const F (&y)[2], D (&sums)[4]) {
+    const auto add = [](D& sum, const D(&p)[4], const D(&q)[4]) {  // low and high half of each quad
+      sum = vaddq_f64(sum, vpaddq_f64(vpaddq_f64(vmulq_f64(p[0], q[0]), vmulq_f64(p[1], q[1])),
+                                      vpaddq_f64(vmulq_f64(p[2], q[2]), vmulq_f64(p[3], q[3]))));
+    };
+    const auto low = [](F v) { return vcvt_f64_f32(vget_low_f32(v)); };
+    const D a[4] = {low(x[0]), vcvt_high_f64_f32(x[0]), low(x[1]), vcvt_high_f64_f32(x[1])};
+    const D b[4] = {low(y[0]), vcvt_high_f64_f32(y[0]), low(y[1]), vcvt_high_f64_f32(y[1])};
+    const D error[4] = {vsubq_f64(a[0], b[0]), vsubq_f64(a[1], b[1]), vsubq_f64(a[2], b[2]), vsubq_f64(a[3], b[3])};
+    add(sums[0], a, a);
+    add(sums[1], error, error);
+    add(sums[2], a, b);
+    add(sums[3], b, b);
+  }
 
   static I zero_i() { return vdupq_n_s32(0); }
   static F abs(F v) { return vabsq_f32(v); }
@@ -144,12 +158,6 @@ struct ArmNeon {
   static I load_i32(const std::int32_t* p) { return any<I>(p); }
   static void store_i32(std::int32_t* p, I v) { __builtin_memcpy(p, &v, sizeof v); }
 
-  static void add_wide(double* p, F v) {
-    store(p, vaddq_f64(any<D>(p), vcvt_f64_f32(vget_low_f32(v))));
-    p += 2;
-    store(p, vaddq_f64(any<D>(p), vcvt_high_f64_f32(v)));
-  }
-
   static F zero_f() { return vdupq_n_f32(0); }
   static F add(F a, F b) { return vaddq_f32(a, b); }
   static F div(F a, F b) { return vdivq_f32(a, b); }
@@ -160,6 +168,7 @@ struct ArmNeon {
   }
   static I round(F v) { return vcvtnq_s32_f32(v); }
   static F mul_add(F a, F b, F c) { return vfmaq_f32(c, a, b); }
+  static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
   static constexpr bool kFused = true;  // mul_add rounds once
 
   // A sum for each byte of four rows, two rows in each half: no product waits for its neighbour to be added.
@@ -182,8 +191,8 @@ struct ArmNeon {
     return {vmlal_s8(sums.low, vget_low_s8(a), vget_low_s8(b)), vmlal_high_s8(sums.high, a, b)};
   }
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {
-    add_to<kShift>(to, vpaddq_s32(vpaddlq_s16(sums.low), vpaddlq_s16(sums.high)));
+  static I total(A sums) {
+    return shifted<kShift>(vpaddq_s32(vpaddlq_s16(sums.low), vpaddlq_s16(sums.high)));
   }
   static constexpr int kDotBytesLess = 128;
   static I dot_bytes(I sums, U codes, U x) {  // of signed bytes: 128 * 128 fits int16
@@ -210,9 +219,9 @@ struct ArmNeon {
     return v;
   }
   template <int kShift>
-  static void add_to(std::int32_t* to, I sums) {
+  static I shifted(I sums) {
     if constexpr (kShift > 0) sums = vshrq_n_s32(sums, kShift);
-    store_i32(to, add(load_i32(to), sums));
+    return sums;
   }
 
  private:

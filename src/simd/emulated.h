@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "simd/fused.h"
 #include "simd/half.h"
 
 // The compiler stops inlining in a file of many loops; a word that is called passes its vectors through memory. The
@@ -105,6 +106,22 @@ struct Emulated {
       const auto square = [&](std::size_t j) { return static_cast<double>(q[j]) * static_cast<double>(q[j]); };
       return (square(0) + square(1)) + (square(2) + square(3));
     });
+  }
+  // Of the quads of two vectors x and two y, widened to f64: adds x*x, (x - y)*(x - y), x*y and y*y to sums[0] to [3],
+  // each quad as (t0 + t1) + (t2 + t3)
+  TERN_INLINE static void add_pair_quads(const F (&x)[2], const F (&y)[2], D (&sums)[4]) {
+    for (std::size_t i = 0; i < kD; ++i) {
+      const std::size_t v = i / (kD / 2), at = 4 * (i % (kD / 2));
+      double term[4][4];
+      for (std::size_t j = 0; j < 4; ++j) {
+        const auto a = static_cast<double>(x[v].v[at + j]), b = static_cast<double>(y[v].v[at + j]), error = a - b;
+        term[0][j] = a * a;
+        term[1][j] = error * error;
+        term[2][j] = a * b;
+        term[3][j] = b * b;
+      }
+      for (std::size_t t = 0; t < 4; ++t) sums[t].v[i] += (term[t][0] + term[t][1]) + (term[t][2] + term[t][3]);
+    }
   }
 
   TERN_INLINE static I zero_i() { return I{}; }
@@ -222,10 +239,6 @@ struct Emulated {
   }
   TERN_INLINE static void store_i32(std::int32_t* p, I a) { copy(p, a.v, kF); }
 
-  TERN_INLINE static void add_wide(double* p, F a) {  // p[i] += a[i]
-    for (std::size_t i = 0; i < kF; ++i) p[i] += static_cast<double>(a.v[i]);
-  }
-
   TERN_INLINE static F zero_f() { return F{}; }
   TERN_INLINE static F add(F a, F b) {
     return lanes<F>([&](std::size_t i) { return a.v[i] + b.v[i]; });
@@ -251,9 +264,14 @@ struct Emulated {
   }
   // a*b + c, where a*b is exact (b is -1, 0 or 1): fused or not is the same
   static F mul_add(F a, F b, F c) { return add(mul(a, b), c); }
+  // a*b + c, rounded once
+  static F fma(F a, F b, F c) {
+    return lanes<F>([&](std::size_t i) { return fused_multiply_add(a.v[i], b.v[i], c.v[i]); });
+  }
   static constexpr bool kFused = false;  // mul_add rounds once
 
-  // Products of codes and int8. A holds partial sums that flush() empties before kFlushSteps additions were made.
+  // Products of codes and int8. A holds partial sums, read with total() before kFlushSteps additions
+  // were made.
   static constexpr std::size_t kBytes = 4 * kF;
   static constexpr std::size_t kFlushSteps = 64;  // of codes up to 2; scaled by 4, a fourth of it
   using U = Lanes<std::uint8_t, kBytes_>;
@@ -277,11 +295,8 @@ struct Emulated {
     });
   }
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {  // to[i] += sums >> kShift, neighbours added up first, wrapping around
-    for (std::size_t i = 0; i < kF; ++i) {
-      const int pair = sums.v[2 * i] + sums.v[2 * i + 1];
-      to[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(to[i]) + static_cast<std::uint32_t>(pair >> kShift));
-    }
+  static I total(A sums) {  // sums >> kShift, neighbours added up first
+    return lanes<I>([&](std::size_t i) { return (sums.v[2 * i] + sums.v[2 * i + 1]) >> kShift; });
   }
   // Of bytes up to 255 in int32, wrapping around. Words may take the same off every code, which is kDotBytesLess.
   static constexpr int kDotBytesLess = 0;

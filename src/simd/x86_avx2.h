@@ -68,6 +68,25 @@ struct X86Avx2 {
     return sum_quads(squares(_mm256_castps256_ps128(a)), squares(_mm256_extractf128_ps(a, 1)),
                      squares(_mm256_castps256_ps128(b)), squares(_mm256_extractf128_ps(b, 1)));
   }
+  static void add_pair_quads(const F (&x)[2], const F (&y)[2], D (&sums)[4]) {
+    D a[4], b[4];
+    for (int i = 0; i < 2; ++i) {
+      a[2 * i] = _mm256_cvtps_pd(_mm256_castps256_ps128(x[i]));
+      a[2 * i + 1] = _mm256_cvtps_pd(_mm256_extractf128_ps(x[i], 1));
+      b[2 * i] = _mm256_cvtps_pd(_mm256_castps256_ps128(y[i]));
+      b[2 * i + 1] = _mm256_cvtps_pd(_mm256_extractf128_ps(y[i], 1));
+    }
+    const auto add = [](D& sum, const D(&p)[4], const D(&q)[4]) {
+      sum = _mm256_add_pd(sum, sum_quads(_mm256_mul_pd(p[0], q[0]), _mm256_mul_pd(p[1], q[1]),
+                                         _mm256_mul_pd(p[2], q[2]), _mm256_mul_pd(p[3], q[3])));
+    };
+    const D error[4] = {_mm256_sub_pd(a[0], b[0]), _mm256_sub_pd(a[1], b[1]), _mm256_sub_pd(a[2], b[2]),
+                        _mm256_sub_pd(a[3], b[3])};
+    add(sums[0], a, a);
+    add(sums[1], error, error);
+    add(sums[2], a, b);
+    add(sums[3], b, b);
+  }
 
   static I zero_i() { return _mm256_setzero_si256(); }
   static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
@@ -175,12 +194,6 @@ struct X86Avx2 {
   static I load_i32(const std::int32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   static void store_i32(std::int32_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
 
-  static void add_wide(double* p, F v) {
-    _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), _mm256_cvtps_pd(_mm256_castps256_ps128(v))));
-    p += 4;
-    _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))));
-  }
-
   static F zero_f() { return _mm256_setzero_ps(); }
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
   static F div(F a, F b) { return _mm256_div_ps(a, b); }
@@ -194,6 +207,7 @@ struct X86Avx2 {
   }
   static I round(F v) { return _mm256_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static constexpr bool kFused = true;  // mul_add rounds once
 
   using U = __m256i;
@@ -213,11 +227,9 @@ struct X86Avx2 {
     return sums;
   }
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {
+  static I total(A sums) {
     const __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
-    auto* totals = reinterpret_cast<__m256i*>(to);
-    _mm256_storeu_si256(
-        totals, _mm256_add_epi32(_mm256_loadu_si256(totals), kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift)));
+    return kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift);
   }
   static constexpr int kDotBytesLess = 0;
   static I dot_bytes(I sums, U codes, U x) {  // in int16: of bytes, two products might not fit it

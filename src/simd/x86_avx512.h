@@ -66,6 +66,36 @@ struct X86Avx512 {
     const F first = keep(p);
     return quad_sums(first, keep(p + 16));
   }
+  static void add_pair_quads(const F (&x)[2], const F (&y)[2], D (&sums)[4]) {
+    struct Wide {
+      D even[2], odd[2];  // places 0 2 and 1 3 of quads 0 4 1 5 | 2 6 3 7
+      explicit Wide(const F (&v)[2]) {
+        const F evens = _mm512_shuffle_ps(v[0], v[1], 0b10'00'10'00),
+                odds = _mm512_shuffle_ps(v[0], v[1], 0b11'01'11'01);
+        even[0] = low_half(evens);
+        even[1] = high_half(evens);
+        odd[0] = low_half(odds);
+        odd[1] = high_half(odds);
+      }
+    };
+    const auto add = [](D& sum, const Wide& p, const Wide& q) {
+      D pairs[2];
+      for (int i = 0; i < 2; ++i)
+        pairs[i] = _mm512_add_pd(_mm512_mul_pd(p.even[i], q.even[i]), _mm512_mul_pd(p.odd[i], q.odd[i]));
+      sum = _mm512_add_pd(
+          sum, _mm512_add_pd(_mm512_unpacklo_pd(pairs[0], pairs[1]), _mm512_unpackhi_pd(pairs[0], pairs[1])));
+    };
+    const Wide a(x), b(y);
+    Wide error = a;
+    for (int i = 0; i < 2; ++i) {
+      error.even[i] = _mm512_sub_pd(a.even[i], b.even[i]);
+      error.odd[i] = _mm512_sub_pd(a.odd[i], b.odd[i]);
+    }
+    add(sums[0], a, a);
+    add(sums[1], error, error);
+    add(sums[2], a, b);
+    add(sums[3], b, b);
+  }
 
   static I zero_i() { return _mm512_setzero_si512(); }
   static F abs(F v) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0F), v); }
@@ -157,13 +187,6 @@ struct X86Avx512 {
   static I load_i32(const std::int32_t* p) { return _mm512_loadu_si512(p); }
   static void store_i32(std::int32_t* p, I v) { _mm512_storeu_si512(p, v); }
 
-  static void add_wide(double* p, F v) {
-    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1));
-    _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), _mm512_cvtps_pd(_mm512_castps512_ps256(v))));
-    p += 8;
-    _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), _mm512_cvtps_pd(high)));
-  }
-
   static F zero_f() { return _mm512_setzero_ps(); }
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
   static I add(I a, I b) { return _mm512_add_epi32(a, b); }
@@ -178,6 +201,7 @@ struct X86Avx512 {
   }
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static constexpr bool kFused = true;  // mul_add rounds once
 
   using U = __m512i;

@@ -17,10 +17,8 @@ struct X86AvxVnni : X86Avx2 {
   static constexpr int kDotBytesLess = 0;
   static I dot_bytes(I sums, U codes, U x) { return dot(sums, codes, x); }  // does not saturate
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {
-    auto* totals = reinterpret_cast<__m256i*>(to);
-    _mm256_storeu_si256(
-        totals, _mm256_add_epi32(_mm256_loadu_si256(totals), kShift == 0 ? sums : _mm256_srai_epi32(sums, kShift)));
+  static I total(A sums) {
+    return kShift == 0 ? sums : _mm256_srai_epi32(sums, kShift);
   }
 };
 

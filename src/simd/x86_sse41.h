@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "simd/decode_table.h"
+#include "simd/fused.h"
 
 namespace tern::simd {
 namespace {
@@ -61,6 +62,20 @@ struct X86Sse41 {
       return _mm_hadd_pd(_mm_mul_pd(low, low), _mm_mul_pd(high, high));
     };
     return _mm_hadd_pd(pairs(a), pairs(b));
+  }
+  static void add_pair_quads(const F (&x)[2], const F (&y)[2], D (&sums)[4]) {
+    const auto add = [](D& sum, const D(&p)[4], const D(&q)[4]) {  // low and high half of each quad
+      sum = _mm_add_pd(sum, _mm_hadd_pd(_mm_hadd_pd(_mm_mul_pd(p[0], q[0]), _mm_mul_pd(p[1], q[1])),
+                                        _mm_hadd_pd(_mm_mul_pd(p[2], q[2]), _mm_mul_pd(p[3], q[3]))));
+    };
+    const auto high = [](F v) { return _mm_cvtps_pd(_mm_movehl_ps(v, v)); };
+    const D a[4] = {_mm_cvtps_pd(x[0]), high(x[0]), _mm_cvtps_pd(x[1]), high(x[1])};
+    const D b[4] = {_mm_cvtps_pd(y[0]), high(y[0]), _mm_cvtps_pd(y[1]), high(y[1])};
+    const D error[4] = {_mm_sub_pd(a[0], b[0]), _mm_sub_pd(a[1], b[1]), _mm_sub_pd(a[2], b[2]), _mm_sub_pd(a[3], b[3])};
+    add(sums[0], a, a);
+    add(sums[1], error, error);
+    add(sums[2], a, b);
+    add(sums[3], b, b);
   }
 
   static I zero_i() { return _mm_setzero_si128(); }
@@ -171,12 +186,6 @@ struct X86Sse41 {
   static I load_i32(const std::int32_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
   static void store_i32(std::int32_t* p, I v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
 
-  static void add_wide(double* p, F v) {
-    _mm_storeu_pd(p, _mm_add_pd(_mm_loadu_pd(p), _mm_cvtps_pd(v)));
-    p += 2;
-    _mm_storeu_pd(p, _mm_add_pd(_mm_loadu_pd(p), _mm_cvtps_pd(_mm_movehl_ps(v, v))));
-  }
-
   static F zero_f() { return _mm_setzero_ps(); }
   static F add(F a, F b) { return _mm_add_ps(a, b); }
   static F div(F a, F b) { return _mm_div_ps(a, b); }
@@ -188,6 +197,14 @@ struct X86Sse41 {
   }
   static I round(F v) { return _mm_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
+  static F fma(F a, F b, F c) {
+    alignas(16) float x[4], y[4], z[4];
+    _mm_store_ps(x, a);
+    _mm_store_ps(y, b);
+    _mm_store_ps(z, c);
+    for (int i = 0; i < 4; ++i) z[i] = fused_multiply_add(x[i], y[i], z[i]);
+    return _mm_load_ps(z);
+  }
   static constexpr bool kFused = false;  // mul_add rounds once
 
   using U = __m128i;
@@ -207,11 +224,9 @@ struct X86Sse41 {
     return sums;
   }
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {
+  static I total(A sums) {
     const __m128i pairs = _mm_madd_epi16(sums, _mm_set1_epi16(1));
-    auto* totals = reinterpret_cast<__m128i*>(to);
-    _mm_storeu_si128(totals,
-                     _mm_add_epi32(_mm_loadu_si128(totals), kShift == 0 ? pairs : _mm_srai_epi32(pairs, kShift)));
+    return kShift == 0 ? pairs : _mm_srai_epi32(pairs, kShift);
   }
   static constexpr int kDotBytesLess = 0;
   static I dot_bytes(I sums, U codes, U x) {  // in int16: of bytes, two products might not fit it

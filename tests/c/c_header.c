@@ -237,7 +237,8 @@ static void product(const tern_context* context, const tern_quantized* quantized
   args.output_count = 1;
   preference.tuning = &tuning;  // everything left open
   CHECK(tern_linear_select(context, &problem, &preference, &plan) == TERN_OK);
-  CHECK(tern_linear_plan_get_info(plan, &chosen) == TERN_OK && chosen->tuning == NULL);
+  CHECK(tern_linear_plan_get_info(plan, &chosen) == TERN_OK && chosen->tuning != NULL && chosen->tuning->streams >= 1 &&
+        chosen->tuning->ahead_bytes >= 0);
   CHECK(tern_linear_plan_workspace_bytes(plan, &bytes) == TERN_OK);
   void* workspace = aligned_alloc(64, (bytes / 64 + 1) * 64);
   CHECK(tern_linear_plan_run(plan, stream, workspace, bytes, &args) == TERN_OK);
@@ -287,7 +288,10 @@ static void streams(const tern_context* context) {
   CHECK(tern_context_wrap_stream(context, cuda_stream, &wrapped) == (cuda_stream ? TERN_OK : TERN_INVALID_ARGUMENT));
   CHECK(tern_stream_release(wrapped) == TERN_OK);
   CHECK(tern_context_memory_info(context, &memory) == TERN_OK && memory.free_bytes <= memory.total_bytes);
+  uint64_t needed = 0, available = 0;
   CHECK(tern_context_ensure_ready(context, (size_t)1 << 60) == TERN_INSUFFICIENT_MEMORY);
+  CHECK(tern_last_error_memory(&needed, &available) == 1 && needed > available && available > 0);
+  CHECK(tern_last_error_value(NULL, NULL, NULL) == 0 && tern_last_error_cuda(NULL, NULL) == 0);
   CHECK(tern_context_profile(context, text, sizeof(text), &count) == TERN_OK && strcmp(text, "[]") == 0);
   tern_event_destroy(end);
   tern_event_destroy(begin);

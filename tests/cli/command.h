@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -22,7 +23,13 @@ std::string command_path();
 using Arguments = std::vector<std::string>;
 using Variables = std::vector<std::string>;  // "TERN_MAX_ISA=scalar"
 
-// Starts `program` in `folder` with the test's environment less TERN_*, plus `variables`.
+// Starts `program` in `folder` with the test's environment less TERN_*, plus `variables`; its output goes to the files
+// `out` and `err`, where one is named, else nowhere and to the test's own. The process's id, 0 when it did not start.
+pid_t launch(const std::string& program, const Arguments& arguments, const std::filesystem::path& folder,
+             const Variables& variables = {}, const std::filesystem::path& out = {},
+             const std::filesystem::path& err = {});
+
+// The same, waits for the end and keeps what the program said.
 Outcome start(const std::string& program, const Arguments& arguments, const std::filesystem::path& folder,
               const Variables& variables = {});
 

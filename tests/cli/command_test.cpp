@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -29,9 +30,14 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-// A test asks for overrides itself; those of whoever runs the tests would change its answers.
+// A test asks for overrides itself; those of whoever runs the tests would change its answers. In a build that counts
+// coverage the command counts nothing: one that a test kills while it adds its counts to the files would leave them
+// broken for everyone after it.
 std::vector<std::string> environment_with(const Variables& variables) {
   std::vector<std::string> environment = variables;
+#ifdef TERN_COVERAGE
+  environment.insert(environment.end(), {"GCOV_PREFIX=/dev/null", "GCOV_ERROR_FILE=/dev/null"});
+#endif
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::strncmp(*entry, "TERN_", 5) != 0) environment.emplace_back(*entry);
   return environment;
@@ -56,9 +62,8 @@ std::string command_path() {
   return !failure && fs::exists(beside) ? beside.string() : std::string();
 }
 
-Outcome start(const std::string& program, const Arguments& arguments, const fs::path& folder,
-              const Variables& variables) {
-  const fs::path capture = make_folder();  // apart from `folder`, whose files tests count
+pid_t launch(const std::string& program, const Arguments& arguments, const fs::path& folder, const Variables& variables,
+             const fs::path& out, const fs::path& err) {
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> environment = environment_with(variables);
@@ -68,17 +73,25 @@ Outcome start(const std::string& program, const Arguments& arguments, const fs::
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, (capture / "out").c_str(), O_WRONLY | O_CREAT, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, (capture / "err").c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.empty() ? "/dev/null" : out.c_str(), O_WRONLY | O_CREAT,
+                                   0600);
+  if (!err.empty()) posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT, 0600);
   posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
   pid_t child = 0;
   const int failure = posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
+  errno = failure;
+  return failure == 0 ? child : 0;
+}
 
+Outcome start(const std::string& program, const Arguments& arguments, const fs::path& folder,
+              const Variables& variables) {
+  const fs::path capture = make_folder();  // apart from `folder`, whose files tests count
   Outcome outcome;
+  const pid_t child = launch(program, arguments, folder, variables, capture / "out", capture / "err");
   int status = 0;
-  if (failure != 0) {
-    outcome.err = std::strerror(failure);
+  if (child == 0) {
+    outcome.err = std::strerror(errno);
   } else if (::waitpid(child, &status, 0) == child) {
     outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     outcome.out = read_text(capture / "out");

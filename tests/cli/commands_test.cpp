@@ -1,5 +1,6 @@
 // What devices, kernels, explain and selftest answer, in text and JSON.
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -27,8 +28,8 @@ TEST_F(DevicesTest, JsonHasTheCpuWithNumbersAsNumbers) {
   ASSERT_FALSE(document["devices"].empty());
   const json& cpu = document["devices"][0];
   expect_keys(cpu,
-              {"id", "name", "architecture", "capabilities", "sockets", "cores", "hardware_threads", "usable_threads",
-               "memory_total_bytes", "memory_available_bytes", "caches", "numa_nodes", "unusable"});
+              {"id", "name", "architecture", "capabilities", "cpu", "sockets", "cores", "hardware_threads",
+               "usable_threads", "memory_total_bytes", "memory_available_bytes", "caches", "numa_nodes", "unusable"});
   EXPECT_EQ(cpu["id"], "cpu");
   EXPECT_GE(cpu["usable_threads"].get<int>(), 1);
   EXPECT_GT(cpu["memory_total_bytes"].get<std::int64_t>(), 0);
@@ -100,7 +101,7 @@ TEST_F(ExplainTest, AnOverrideTakesAndIsNoted) {
   const json document = json::parse(outcome.out);
   EXPECT_EQ(document["chosen"], "ternary_quantize.i2.scalar");
   EXPECT_FALSE(document["notes"].empty());
-  EXPECT_EQ(tern(arguments, {"TERN_MAX_ISA=banana"}).exit_code, 1);
+  EXPECT_EQ(tern(arguments, {"TERN_MAX_ISA=banana"}).exit_code, 2);
 }
 
 // Only scalar kernels, so that some are skipped on every machine and the test is short.
@@ -123,6 +124,11 @@ TEST_F(SelftestTest, EndsWithTheCountsAndTheyAgreeWithJson) {
   EXPECT_EQ(document["failed"], 0);
   EXPECT_EQ(document["skipped"], skipped);
 
+  const Outcome summary = tern({"selftest", "--op", "ternary_dequantize", "--threads", "1", "--summary"}, scalar);
+  EXPECT_EQ(summary.exit_code, 0) << summary.err;
+  EXPECT_TRUE(std::regex_match(summary.out, std::regex("[1-9][0-9]* kernels agree with the reference on [1-9][0-9]* "
+                                                       "problems\n[1-9][0-9]* passed, 0 failed, [0-9]+ skipped\n")))
+      << summary.out;
   const Outcome text = tern({"selftest", "--op", "ternary_dequantize", "--threads", "1"}, scalar);
   EXPECT_EQ(text.exit_code, 0);
   std::ostringstream counts;
@@ -154,6 +160,12 @@ TEST_F(SelftestTest, ADifferenceIsNamedAndFails) {
   EXPECT_EQ(text.exit_code, 1);
   EXPECT_NE(text.out.find("DIFFERENT: 3 x 7: element 4 is 1"), std::string::npos) << text.out;
   EXPECT_TRUE(text.out.ends_with("\n1 passed, 1 failed, 1 skipped\n")) << text.out;
+  const Outcome summary = start(TERN_DIFFERING_CLI_PATH, {"selftest", "--summary"}, folder());
+  EXPECT_EQ(summary.exit_code, 1);
+  EXPECT_EQ(summary.out,
+            "1 of 2 kernels agree with the reference on 7 problems\n"
+            "op.i2.bad: DIFFERENT: 3 x 7: element 4 is 1\n"
+            "1 passed, 1 failed, 1 skipped\n");
   const Outcome outcome = start(TERN_DIFFERING_CLI_PATH, {"selftest", "--json"}, folder());
   EXPECT_EQ(outcome.exit_code, 1);
   const json document = json::parse(outcome.out);

@@ -1,7 +1,5 @@
 // tern quantize killed at random moments: the output does not exist or is whole, and the next run clears up.
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,18 +25,9 @@ class KillTest : public CommandTest {
  protected:
   // Starts tern quantize and kills it after some time; whether it was still running.
   bool quantize_and_kill(std::chrono::microseconds after) const {
-    std::string program = command_path();
-    std::vector<std::string> words = {program, "quantize", "model", "-o", "out.gguf", "--threads", "2"};
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addchdir_np(&actions, folder().c_str());
-    pid_t child = 0;
-    EXPECT_EQ(posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
+    const pid_t child = launch(command_path(), {"quantize", "model", "-o", "out.gguf", "--threads", "2"}, folder());
+    EXPECT_GT(child, 0);
+    if (child == 0) return false;
     std::this_thread::sleep_for(after);
     ::kill(child, SIGKILL);
     int status = 0;

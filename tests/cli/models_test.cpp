@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "tests/support/bitnet_checkpoint.h"
+#include "tests/support/no_gpu.h"
 
 namespace tern::cli_test {
 namespace {
@@ -24,9 +25,10 @@ class ModelCommandTest : public CommandTest {
     text << std::ifstream(path(name), std::ios::binary).rdbuf();
     return text.str();
   }
-  void expect_error(const Arguments& arguments, std::initializer_list<const char*> words, int exit_code = 1) const {
+  void expect_error(const Arguments& arguments, std::initializer_list<const char*> words) const {
     const Outcome outcome = tern(arguments);
-    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out;
+    const bool asked_wrongly = outcome.err.starts_with("tern: invalid_argument");
+    EXPECT_EQ(outcome.exit_code, asked_wrongly || arguments.front() == "verify" ? 2 : 1) << outcome.err;
     EXPECT_EQ(outcome.out, "") << "nothing is shown before what can be known to fail";
     for (const char* word : words)
       EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
@@ -60,14 +62,12 @@ TEST_F(ModelCommandTest, WhereTheTimeWentIsTold) {
     double sum = seconds["idle"];
     for (const char* stage : {"reading", "computing", "bus", "gpu", "writing"}) {
       const double spent = seconds[stage];
-      EXPECT_GE(spent, 0) << stage;
+      const bool of_a_gpu = std::string(stage) == "bus" || std::string(stage) == "gpu";
+      EXPECT_EQ(spent > 0, !of_a_gpu) << stage << " took " << spent;
       EXPECT_LE(spent, seconds[made["limited_by"]["stage"].get<std::string>()].get<double>()) << stage;
       sum += spent;
     }
     EXPECT_NEAR(sum, seconds["all"].get<double>(), 1e-6 + 0.05 * seconds["all"].get<double>()) << made["seconds"];
-    EXPECT_EQ(seconds["bus"], 0);
-    EXPECT_EQ(seconds["gpu"], 0);
-    EXPECT_GT(seconds["reading"], 0);
     EXPECT_GE(seconds["writing"].get<double>(), seconds["flushing"].get<double>() + seconds["waiting"].get<double>());
     EXPECT_GT(made["limited_by"]["gb_per_s"], 0);
   }
@@ -77,7 +77,7 @@ TEST_F(ModelCommandTest, WhereTheTimeWentIsTold) {
 TEST_F(ModelCommandTest, AGpuWritesTheSameFile) {
   const Outcome first = tern({"quantize", "model", "-o", "gpu.gguf", "--device", "cuda:0"});
   if (first.exit_code != 0) {
-    EXPECT_NE(first.err.find("CUDA"), std::string::npos) << first.err;
+    ASSERT_TRUE(test::says_no_gpu(first.err)) << first.err;
     EXPECT_FALSE(std::filesystem::exists(path("gpu.gguf")));
     GTEST_SKIP() << "no CUDA device: " << first.err;
   }
@@ -237,12 +237,12 @@ TEST_F(ModelCommandTest, VerifyNamesTheFileThatIsBroken) {
   const std::string bytes = text_of("good.gguf");
   std::ofstream(path("cut.gguf"), std::ios::binary) << bytes.substr(0, bytes.size() - 2000);
   expect_error({"verify", "good.gguf", "cut.gguf"},
-               {"'cut.gguf'", "truncated", std::to_string(bytes.size() - 2000).c_str()}, 2);
+               {"'cut.gguf'", "truncated", std::to_string(bytes.size() - 2000).c_str()});
   std::string bad = bytes;
   bad[bad.size() - 5000] = '\xff';  // 3 is no code of a trit
   std::ofstream(path("bad.gguf"), std::ios::binary) << bad;
-  expect_error({"verify", "good.gguf", "bad.gguf"}, {"'bad.gguf': 'blk.", "is no trit"}, 2);
-  expect_error({"verify", "bad.gguf", "good.gguf"}, {"'bad.gguf': 'blk.", "is no trit"}, 2);
+  expect_error({"verify", "good.gguf", "bad.gguf"}, {"'bad.gguf': 'blk.", "is no trit"});
+  expect_error({"verify", "bad.gguf", "good.gguf"}, {"'bad.gguf': 'blk.", "is no trit"});
 }
 
 TEST_F(ModelCommandTest, ABrokenConfigIsNamed) {
@@ -314,14 +314,14 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
   expect_error({"quantize", "model", "-o", "model/model.safetensors"}, {"is an input"});
   expect_error({"quantize", "model", "-o", "a.npz"}, {"a.npz", ".gguf"});
   expect_error({"convert", "model", "-o", "a.npz"}, {"a.npz", ".gguf", ".safetensors"});
-  expect_error({"convert", "model", "-o", ""}, {"the output path is empty"});
+  expect_error({"convert", "model", "-o", ""}, {"--output: the value is empty"});
   expect_error({"convert", "model", "-o", "a.gguf", "--container", "safetensors"}, {"a.gguf", "safetensors"});
   expect_error({"quantize", "model", "-o", "a.gguf", "--drop", "."}, {"--drop", "all 24 tensors"});
   expect_error({"quantize", "model", "-o", "a.gguf", "--dry-run", "--report", "r.html"}, {"--report", "--dry-run"});
   expect_error({"quantize", "model", "-o", "a.gguf", "--kernel", "abacus"}, {"abacus", "tern kernels"});
   expect_error({"quantize", "gone.gguf", "-o", "a.gguf"}, {"gone.gguf", "No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--variant", "x64"}, {"x64", "arm_64", "(--variant)"});
-  expect_error({"verify", "model", "model", "--variant-b", "x64"}, {"x64", "arm_64", "(--variant-b)"}, 2);
+  expect_error({"verify", "model", "model", "--variant-b", "x64"}, {"x64", "arm_64", "(--variant-b)"});
   expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "none.ini"},
                {"'none.ini': No such file"});
   expect_error({"convert", "model", "-o", "a.gguf", "--format", "tl1", "--kernel-config", "model"},
@@ -341,8 +341,21 @@ TEST_F(ModelCommandTest, MistakesAreNamedWithTheirRemedy) {
     expect_error(all, {option.front().c_str(), "is for checkpoints"});
   }
   expect_error({"inspect", "model", "--tensor", "nope"}, {"nope"});
-  expect_error({"verify", "model", "gone.gguf"}, {"gone.gguf"}, 2);
+  expect_error({"verify", "model", "gone.gguf"}, {"gone.gguf"});
   EXPECT_EQ(files(), std::vector<std::string>{"model"});
+}
+
+TEST_F(ModelCommandTest, WhatCannotBeSearchedIsNotQuantizedInSpiteOfExclude) {
+  const std::string name = "model.layers.0." + std::string(600, 'q') + "_proj.weight";
+  auto writer = CheckpointWriter::create(path("long.safetensors"), Container::safetensors, {},
+                                         {{.name = name, .type = StoredType::f32, .shape = {4, 128}}});
+  ASSERT_TRUE(writer.ok()) << writer.error().str();
+  ASSERT_TRUE(writer->write(std::vector<std::uint8_t>(4 * 128 * 4, 0x3f)).ok());
+  ASSERT_TRUE(writer->finish().ok());
+  for (const char* option : {"--include", "--exclude", "--drop"})
+    expect_error({"quantize", "long.safetensors", "-o", "a.safetensors", option, "q_proj"},
+                 {option, "'q_proj'", "at most 512"});
+  EXPECT_EQ(files(), (std::vector<std::string>{"long.safetensors", "model"}));
 }
 
 TEST_F(ModelCommandTest, HostileNamesCannotSpeakToTheTerminal) {

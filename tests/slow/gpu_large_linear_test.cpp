@@ -16,7 +16,8 @@ class LargeLinear : public ::testing::Test {
   void SetUp() override {
     if (gpu() == nullptr) GTEST_SKIP() << "no CUDA device";
     const auto info = gpu()->memory_info();
-    if (!info.ok() || info->free_bytes < std::size_t{40} << 30) GTEST_SKIP() << "less than 40 GiB of the GPU are free";
+    ASSERT_TRUE(info.ok()) << info.error().str();
+    if (info->free_bytes < std::size_t{40} << 30) GTEST_SKIP() << "less than 40 GiB of the GPU are free";
   }
   // Many bytes from few random ones: a prime number of them again and again, so that no row is like another. Elements
   // are `size` bytes wide.

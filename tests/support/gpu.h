@@ -21,12 +21,14 @@
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
+#include "tests/support/no_gpu.h"
 
 namespace tern::test {
 
-// The first GPU; nothing where there is none.
+// The first GPU; nothing where there is none. One that cannot be used is a failure of every test that asks.
 inline const Context* gpu() {
   static const auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
+  if (!context.ok() && !no_gpu(context.error())) ADD_FAILURE() << "the GPU cannot be used: " << context.error().str();
   return context.ok() ? &*context : nullptr;
 }
 
@@ -349,14 +351,7 @@ class WeightsOnGpu {
     return tiles;
   }
   static std::vector<float> scales_of(const PackedWeights::State& w) {
-    const PackedScales all = PackedScales::of(w.n, w.k, w.granularity);
-    if (w.n == 0 || w.granularity.kind == Granularity::Kind::tensor) return {w.scales, w.scales + all.count};
-    const std::int64_t groups = all.count / all.stride;
-    std::vector<float> scales(static_cast<std::size_t>(all.count));
-    for (std::int64_t n = 0; n < all.stride; ++n)
-      for (std::int64_t g = 0; g < groups; ++g)
-        scales[static_cast<std::size_t>(TileMma::scale_at(n, g, groups))] = w.scales[g * all.stride + n];
-    return scales;
+    return {w.scales, w.scales + PackedScales::of(w.n, w.k, w.granularity).count};
   }
   std::vector<std::uint8_t> tiles_;
   OnGpu codes_;

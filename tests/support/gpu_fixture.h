@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tern/context.h"
+#include "tests/support/no_gpu.h"
 
 namespace tern::test {
 
@@ -14,7 +15,7 @@ class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
-    if (!context.ok()) GTEST_SKIP() << "no CUDA device: " << context.error().message;
+    TERN_SKIP_WITHOUT_GPU(context);
     gpu_ = *std::move(context);
     cpu_ = *Context::open(DeviceId{});
   }

@@ -1,5 +1,5 @@
-// What a linear kernel must give: the reference's bits where the contract decides them, the stated bound of float64
-// where it does not.
+// What a linear kernel must give: the bits of the truth, which starts from canonical codes, where the contract decides
+// them; the stated bound of float64 where it does not.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lab/linear_truth.h"
 #include "tests/support/linear_runner.h"
 
 namespace tern::test {
@@ -27,22 +28,32 @@ inline std::vector<Linear::Matrix> all_epilogues() {
   return all;
 }
 
-// Every kernel has the reference's bits.
+inline lab::LinearTruth truth_for(const LinearCase& c) {
+  return {c.problem, c.m, c.x_bytes.data(), c.x_floats.data(), c.x_scales.data()};
+}
+inline lab::TruthMatrix truth_matrix(const LinearCase& c, std::size_t i) {
+  return {.spec = c.problem.matrices[i],
+          .codes = c.codes[i].data(),
+          .scales = c.scales[i].data(),
+          .bias = c.bias[i].data(),
+          .residual = c.residual[i].data()};
+}
+// The bytes of each matrix.
+inline std::vector<std::vector<std::byte>> true_bits(const LinearCase& c) {
+  const lab::LinearTruth truth = truth_for(c);
+  std::vector<std::vector<std::byte>> y;
+  for (std::size_t i = 0; i < c.problem.matrices.size(); ++i) y.push_back(truth.bits(truth_matrix(c, i)));
+  return y;
+}
+
+// Every kernel has the truth's bits.
 inline void expect_same(const LinearCase& c, const std::vector<NamedKernel>& kernels, int threads = 1) {
-  const auto want = run_linear(linear_reference(), c);
-  ASSERT_TRUE(want.status.ok()) << want.status.error().str();
+  const auto want = true_bits(c);
   for (const NamedKernel& kernel : kernels) {
     const auto got = run_linear(kernel.entry, c, threads);
     ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();
-    ASSERT_EQ(got.y, want.y) << kernel.name << ' ' << threads << " threads, " << describe(c);
+    ASSERT_EQ(got.y, want) << kernel.name << ' ' << threads << " threads, " << describe(c);
   }
-}
-
-// What is left of v when it is stored.
-inline double rounded(float v, DType dtype) {
-  std::byte stored[4] = {};
-  put(stored, dtype, v);
-  return activation_quantize::read(stored, dtype, 0);
 }
 
 inline constexpr double kF16Overflow = 65520;  // halfway from the largest f16 to the next there would be
@@ -58,36 +69,12 @@ struct Truth {
 };
 
 inline Truth truth_of(const LinearCase& c) {
-  const Linear::Problem& p = c.problem;
+  const lab::LinearTruth from = truth_for(c);
   Truth truth;
-  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
-    const Linear::Matrix& matrix = p.matrices[i];
-    const PackedWeights::State& w = *c.weights[i].state();
-    std::vector<double> y, sizes;
-    for (std::int64_t m = 0; m < c.m; ++m)
-      for (std::int64_t n = 0; n < matrix.n; ++n) {
-        double sum = 0, size = 0;
-        const auto add = [&](double v) {
-          sum += v;
-          size += std::fabs(v);
-        };
-        for (std::int64_t k = 0; k < p.k; ++k) {
-          const auto at = static_cast<std::size_t>(m * p.k + k);
-          const double x = p.x_dtype == DType::i8
-                               ? c.x_bytes[at] / static_cast<double>(c.x_scales[static_cast<std::size_t>(m)])
-                               : rounded(c.x_floats[at], p.x_dtype);
-          const std::int64_t g = k / w.tile.segment_elems;
-          const double scale = static_cast<double>(
-              matrix.granularity.kind == Granularity::Kind::tensor ? w.scales[0] : w.scales[g * w.scale_stride + n]);
-          add(x * w.tile.value(w.codes, n, k) * scale);
-        }
-        if (matrix.bias) add(static_cast<double>(c.bias[i][static_cast<std::size_t>(n)]));
-        if (matrix.residual) add(rounded(c.residual[i][static_cast<std::size_t>(m * matrix.n + n)], matrix.y_dtype));
-        y.push_back(sum);
-        sizes.push_back(size);
-      }
-    truth.y.push_back(std::move(y));
-    truth.size.push_back(std::move(sizes));
+  for (std::size_t i = 0; i < c.problem.matrices.size(); ++i) {
+    lab::LinearTruth::Near near = from.near(truth_matrix(c, i));
+    truth.y.push_back(std::move(near.y));
+    truth.size.push_back(std::move(near.size));
   }
   return truth;
 }

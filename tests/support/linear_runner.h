@@ -146,7 +146,8 @@ struct LinearResult {
   std::vector<std::vector<std::byte>> y;  // of each matrix
 };
 
-inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, int threads = 1) {
+inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, int threads = 1,
+                               const Tuning* tuning = nullptr) {
   const Linear::Problem& p = c.problem;
   GuardedRows x(p.x_dtype, c.m, p.k, c.x_gap);
   for (std::int64_t m = 0; m < c.m; ++m)
@@ -189,7 +190,7 @@ inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, in
     out.status = std::move(params).error();
     return out;
   }
-  if (!OpTraits<Linear>::empty(*params)) out.status = run_entry(entry, p, *params, threads);
+  if (!OpTraits<Linear>::empty(*params)) out.status = run_entry(entry, p, *params, threads, tuning);
   for (auto& rows : y) out.y.push_back(rows->elements());
   return out;
 }

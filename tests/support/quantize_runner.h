@@ -65,10 +65,11 @@ inline const Threads& pool_of(int threads) {
 
 // Runs a kernel below the plan, with a workspace that ends at a guard page.
 template <class Problem, class Params>
-Status run_entry(const KernelEntry& entry, const Problem& problem, const Params& params, int threads) {
+Status run_entry(const KernelEntry& entry, const Problem& problem, const Params& params, int threads,
+                 const Tuning* tuning = nullptr) {
   const std::size_t bytes = entry.workspace_bytes(entry.table, &problem, threads);
   Guarded<std::byte> workspace((bytes + 63) / 64 * 64);  // whole lines, so that it begins aligned as well
-  return entry.run(entry.table, &params, {pool_of(threads), {workspace.data(), bytes}});
+  return entry.run(entry.table, &params, {pool_of(threads), {workspace.data(), bytes}, nullptr, tuning});
 }
 
 struct Quantized {

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Each structural check passes a good tree and fails on each kind of bad one; the numbers page; --help of scripts."""
+"""Each structural check passes a good tree and fails on each kind of bad one; pages and scripts; --help of scripts.
+
+long because each tool brings a small tree of its own to be tried on.
+"""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -93,6 +97,14 @@ class Layers(Tree):
 
     def test_second_reader_of_the_environment(self):
         self.refuses("src/plan/plan.cpp", '// P.\nauto x = std::getenv("TERN_X");\n', "only src/base/options.cpp")
+
+    def test_option_of_the_command(self):
+        """In a text of the library; its comments, the laboratory and its tests may name them."""
+        says = "src/plan/plan.cpp:3: \"x; --drop it\" names an option"
+        self.refuses("src/plan/plan.cpp", '// P.\n/* "a" */ // --drop\nauto x = "x; --drop it";\n', says)
+        self.passes("check_layers", {"src/plan/plan.cpp": '// P: "--drop".\nfor (; k > 0; --k) "a -- b";\n',
+            "src/ops/quant/bench.cpp": '// B.\nauto x = "--from";\n',
+            "src/lab/selftest.h": '// S.\nauto x = "--shape";\n', "src/plan/plan_test.cpp": '// T.\n"--drop";\n'})  # fmt: skip
 
     def test_library_with_one_home(self):
         self.refuses("src/plan/plan.cpp", "// P.\n#include <hwloc.h>\n", "only by src/device/topology.cpp")
@@ -357,6 +369,152 @@ class NumbersPage(unittest.TestCase):
         self.assertFalse((self.root / "docs").exists())
 
 
+class GpuChanges(unittest.TestCase):
+    """The list of what no GPU has run since, in a repository made up for it."""
+
+    PAGE = "# GPUs\n\n<!-- gpu changes: made by tools/gpu_changes.py -->\n<!-- end of gpu changes -->\n\n## More\n"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.git("init", "--quiet")
+        self.commit("start", {"docs/gpu.md": self.PAGE, "src/ops/linear/cuda_x.h": "1", "src/base/a.h": "1"})
+
+    def git(self, *arguments):
+        return subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "-C", self.root, *arguments],
+                              capture_output=True, text=True, check=True).stdout.strip()  # fmt: skip
+
+    def commit(self, subject, files):
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "-m", subject)
+        return self.git("rev-parse", "--short", "HEAD")
+
+    def tool(self, *options):
+        done = subprocess.run([sys.executable, ROOT / "tools/gpu_changes.py", *options, self.root], capture_output=True,
+                              text=True, check=False)  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    def proof(self, commit, dirty="no"):
+        return {"bench/results/nvidia-x-proof.txt": f"commit {commit}\ndirty {dirty}\n"}
+
+    def page(self):
+        return (self.root / "docs/gpu.md").read_text()
+
+    def test_commits_by_op(self):
+        ran = self.git("rev-parse", "--short", "HEAD")
+        self.commit("bench: a proof", self.proof(ran))
+        self.assertEqual(self.tool()[0], 0)
+        self.assertIn(f"Nothing: all of it is as commit {ran} ran it.", self.page())
+        self.commit("base: words", {"src/base/a.h": "2"})
+        self.assertEqual(self.tool("--check")[0], 0)
+        self.commit("linear: faster", {"src/ops/linear/cuda_x.h": "2", "src/plan/gpu.cpp": "1", "src/plan/gpu_test.cpp": "1"})
+        self.assertEqual(self.tool("--check")[0], 0)  # it could not name itself
+        self.commit("quant: another", {"src/ops/quant/a.cu": "1"})
+        status, said = self.tool("--check")
+        self.assertEqual(status, 1, said)
+        self.assertEqual(self.tool()[0], 0)
+        self.assertRegex(self.page(), r"\| linear \| `cuda_x.h` \| [0-9-]{10} linear: faster \|")
+        self.assertRegex(self.page(), r"\| plan \| `gpu.cpp` \| [0-9-]{10} linear: faster \|")
+        self.assertRegex(self.page(), r"\| quant \| `a.cu` \| [0-9-]{10} quant: another \|")
+        self.assertTrue(self.page().endswith("## More\n"))
+        self.commit("docs: what no GPU ran", {})
+        self.assertEqual(self.tool("--check")[0], 0)
+
+    def test_runs(self):
+        first = self.git("rev-parse", "--short", "HEAD")
+        second = self.commit("linear: faster", {"src/ops/linear/cuda_x.h": "2"})
+        self.commit("bench: figures", {"bench/results/nvidia-x.json": json.dumps({"machine": {"commit": first}}),
+                                       **self.proof(second, "yes")})  # fmt: skip
+        self.tool()
+        self.assertIn(f"last ran commit {first}", self.page())  # what a dirty tree ran is not known
+        self.commit("bench: proof", self.proof(second))
+        self.tool()
+        self.assertIn(f"as commit {second} ran it", self.page())
+
+    def test_nothing_known(self):
+        status, said = self.tool("--check")
+        self.assertEqual((status, "not checked" in said), (0, True), said)
+        (self.root / "docs/gpu.md").write_text("# GPUs\n")
+        self.assertEqual(self.tool("--check")[0], 1)
+
+
+class DeviceRun(unittest.TestCase):
+    """What a bundle's script writes, with programs that only pretend to test."""
+
+    PROGRAM = """#!/bin/sh
+for argument; do case $argument in --gtest_output=json:*) report=${argument#--gtest_output=json:} ;; esac; done
+[ -z '%(cases)s' ] || printf '{"testsuites": [{"testsuite": [%%s]}]}' '%(cases)s' >"$report"
+exit %(code)d
+"""
+    DEVICES = '{"devices": [{"name": "CPU"}, {"name": "H200", "architecture": "sm_90", "gpu": {"driver": "580"}}]}'
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.bundle = Path(folder.name)
+        for name, text in {"commit": "abc1234\n", "dirty": "yes\n"}.items():
+            (self.bundle / name).write_text(text)
+        self.script("run", (ROOT / "scripts/device_run.sh").read_text())
+        self.script("bin/tern", f"#!/bin/sh\necho '{self.DEVICES}'\n")
+
+    def script(self, name, text):
+        path = self.bundle / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def program(self, name, *cases, code=0):
+        """Tests of a program by how they end: passed, failed or skipped."""
+        said = []
+        for i, end in enumerate(cases):
+            case = {"name": f"T{i}", "classname": "Suite", "status": "RUN", "result": "COMPLETED"}
+            if end == "skipped":
+                case["result"] = "SKIPPED"
+            if end == "failed":
+                case["failures"] = [{"failure": "file.cpp:7\nExpected: a\n  Actual: b"}]
+            said.append(json.dumps(case))
+        self.script(f"tests/test_{name}", self.PROGRAM % {"cases": ", ".join(said), "code": code})
+
+    def run_tests(self):
+        done = subprocess.run([self.bundle / "run", self.bundle / "out", "tests"], capture_output=True, text=True,
+                              check=False)  # fmt: skip
+        return done.returncode, (self.bundle / "out/proof.txt").read_text().splitlines()
+
+    def test_header_and_counts(self):
+        self.program("all", "passed", "passed")
+        self.program("some", "passed", "skipped")
+        self.program("none", "skipped", "skipped")
+        self.program("slow", "failed", code=1)  # a part of its own
+        status, proof = self.run_tests()
+        self.assertEqual(status, 0)
+        self.assertEqual(proof[:2], ["commit abc1234", "dirty yes"])
+        self.assertIn("gpu H200, sm_90, driver 580", proof)
+        self.assertIn("  passed all *: 2 passed, 0 failed, 0 skipped", proof)
+        self.assertIn("  passed some *: 1 passed, 0 failed, 1 skipped", proof)
+        self.assertIn("  skipped none *: 0 passed, 0 failed, 2 skipped", proof)
+        self.assertEqual(proof[-1], "programs: 2 passed, 0 failed, 1 skipped")
+        self.assertEqual(sorted(p.name for p in (self.bundle / "out").iterdir()), ["proof.txt"])
+
+    def test_failures(self):
+        self.program("bad", "passed", "failed", code=1)
+        self.program("crash", code=139)
+        self.program("empty", code=0)
+        self.program("quiet", "passed", code=3)  # all well, but for how it ended
+        status, proof = self.run_tests()
+        self.assertEqual(status, 1)
+        self.assertIn("  FAILED bad *: 1 passed, 1 failed, 0 skipped, ended with 1", proof)
+        self.assertIn("    Suite.T1: file.cpp:7 | Expected: a | Actual: b", proof)
+        self.assertIn("  FAILED crash *: 0 passed, 0 failed, 0 skipped, ended with 139", proof)
+        self.assertIn("  FAILED empty *: 0 passed, 0 failed, 0 skipped", proof)
+        self.assertIn("  FAILED quiet *: 1 passed, 0 failed, 0 skipped, ended with 3", proof)
+        self.assertEqual(proof[-1], "programs: 0 passed, 4 failed, 0 skipped")
+
+
 class Scripts(unittest.TestCase):
     def test_help_installs_and_builds_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -374,6 +532,26 @@ class Scripts(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""), script)
                 self.assertGreater(len(done.stdout), 80, script)
                 self.assertFalse(Path(folder, "ran").exists(), script)
+
+    def test_format_fails_without_clang_format_and_at_a_bad_file(self):
+        """check_format of scripts/test-deep, with a clang-format that is missing, breaks, warns or is content."""
+        says = {None: (1, "clang-format did not run"), "exit 3": (1, "clang-format did not run"),
+                "echo src/a.cpp:1:2: warning: code should be clang-formatted >&2": (1, "src/a.cpp"),
+                "true": (0, "every file is as clang-format writes it")}  # fmt: skip
+        function = 'eval "$(sed -n "/^cpp_sources()/p;/^check_format()/,/^}/p" "$1")"; cd "$2"; PATH=$3; check_format'
+        for stand_in, (status, text) in says.items():
+            with tempfile.TemporaryDirectory() as folder:
+                Path(folder, "src").mkdir()
+                Path(folder, "src/a.cpp").touch()
+                for tool in ("find", "grep", "xargs", "sed", "sort", "sh"):
+                    Path(folder, tool).symlink_to(shutil.which(tool))
+                if stand_in:
+                    Path(folder, "clang-format").write_text(f"#!/bin/sh\n{stand_in}\n", encoding="utf-8")
+                    Path(folder, "clang-format").chmod(0o755)
+                done = subprocess.run(["bash", "-c", function, "bash", ROOT / "scripts/test-deep", folder, folder],
+                                      capture_output=True, text=True, check=False)  # fmt: skip
+            self.assertEqual(done.returncode, status, (stand_in, done))
+            self.assertIn(text, done.stdout, stand_in)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ Result<OpCase> bench_activation_quantize(const BenchRequest& request, const Cont
   const ActivationQuantize::Problem problem{.m = request.m.value_or(request.rows == 0 ? kDefaultTokens : request.rows),
                                             .k = request.k == 0 ? kDefaultK : request.k,
                                             .dtype = request.dtype.value_or(DType::f32)};
-  TERN_RETURN_IF_ERROR(ActivationQuantizePlan::select(context, problem));
+  TERN_RETURN_IF_ERROR(check_kernels<ActivationQuantize>(request, context, problem));
   const auto elems = static_cast<std::size_t>(problem.m * problem.k), tokens = static_cast<std::size_t>(problem.m);
   TERN_ASSIGN(made, Rotation::make(request, context,
                                    std::array{size_of(problem.dtype) * elems, elems, 4 * tokens, 4 * tokens}));

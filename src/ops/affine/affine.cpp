@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/checked.h"
 #include "base/errors.h"
@@ -84,7 +85,9 @@ Result<AffineGranularity> parse_affine_granularity(std::string_view text) {
   if (word == "channel" && count == 1 && is_axis(numbers[0]))
     return AffineGranularity::channel(static_cast<int>(numbers[0]));
   if (word != "group") return wrong();
-  if (count == 0) return AffineGranularity::group();
+  if (count == 0)
+    return error(Code::invalid_argument, "granularity", "'{}' does not say how many share a scale; give group:128, say",
+                 printable(text));
   if (numbers[0] < 1 || (count == 2 && !is_axis(numbers[1]))) return wrong();
   return AffineGranularity::group(numbers[0], count == 2 ? static_cast<int>(numbers[1]) : -1);
 }
@@ -159,9 +162,10 @@ Status check_words(std::string_view op, const Words& w) {
   return {};
 }
 
-Result<CodeRange> code_bounds(std::string_view op, Format format, int q_min, int q_max, bool zero_points) {
+Result<CodeRange> code_bounds(std::string_view op, Format format, std::optional<int> q_min, std::optional<int> q_max,
+                              bool zero_points) {
   const CodeRange all = code_range(format);
-  const CodeRange q = q_min == 0 && q_max == 0 ? all : CodeRange{q_min, q_max};
+  const CodeRange q{q_min.value_or(all.min), q_max.value_or(all.max)};
   if (q.min > q.max) return error(Code::invalid_argument, op, "q_min is {}, above q_max {}", q.min, q.max);
   if (q.min < all.min || q.max > all.max)
     return error(Code::invalid_argument, op, "codes of {} to {} do not go into {}, which holds {} to {}", q.min, q.max,
@@ -180,6 +184,19 @@ Status check_all_apart(std::string_view op, const Named& output, std::initialize
   return {};
 }
 
+namespace {
+
+// 1/s as the kernels compute it, in f32 or f64, and the smallest s for which that is finite.
+double inverse_of(double s, DType math) {
+  return math == DType::f64 ? 1.0 / s : static_cast<double>(1.0F / static_cast<float>(s));
+}
+double smallest_with_inverse(DType math) {
+  if (math == DType::f64) return std::nextafter(1.0 / std::numeric_limits<double>::max(), 1.0);
+  return static_cast<double>(std::nextafter(1.0F / std::numeric_limits<float>::max(), 1.0F));
+}
+
+}  // namespace
+
 Result<Qparams> bind_qparams(const Where& where, const Words& words, const QparamsRules& rules,
                              const ConstTensorView& scales, const ConstTensorView& zero_points) {
   TERN_ASSIGN(count, affine_scale_count(words.shape, words.granularity));
@@ -192,12 +209,15 @@ Result<Qparams> bind_qparams(const Where& where, const Words& words, const Qpara
   if (where.device.kind != DeviceKind::cpu) return qparams;
   for (std::int64_t i = 0; i < count; ++i) {
     const double s = read_element(scales.data, words.scale_dtype, i);
+    InvalidValue bad{.value = s, .lowest = smallest_of(words.scale_dtype), .highest = largest_of(words.scale_dtype)};
     if (!(s > 0) || !std::isfinite(s))
-      return error_at(i, Code::invalid_scale, where.op, "scales[{}] is {}; it must be finite and above 0", i, s);
-    const double inverse = rules.math == DType::f64 ? 1.0 / s : static_cast<double>(1.0F / static_cast<float>(s));
-    if (rules.reciprocal && !std::isfinite(inverse))
-      return error_at(i, Code::invalid_scale, where.op, "1/scales[{}] is infinite: {} is too small for reciprocal", i,
-                      s);
+      return with(bad,
+                  error_at(i, Code::invalid_scale, where.op, "scales[{}] is {}; it must be finite and above 0", i, s));
+    if (rules.reciprocal && !std::isfinite(inverse_of(s, rules.math))) {
+      bad.lowest = smallest_with_inverse(rules.math);
+      return with(bad, error_at(i, Code::invalid_scale, where.op,
+                                "1/scales[{}] is infinite: {} is too small for reciprocal", i, s));
+    }
     if (!rules.zero_points) continue;
     const auto zp = load_element<std::int32_t>(qparams.zero_points, i);
     if (zp < rules.q.min || zp > rules.q.max)

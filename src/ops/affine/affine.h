@@ -49,8 +49,9 @@ typename Op::Problem problem_of(const Problem& p) {
   to.even_groups = p.even_groups;
   return to;
 }
-// What codes are clamped to: all that the format holds, where both bounds are 0. Without zero points 0 must be a code.
-Result<CodeRange> code_bounds(std::string_view op, Format format, int q_min, int q_max, bool zero_points);
+// What codes are clamped to; a bound that is not given is the format's. Without zero points 0 must be a code.
+Result<CodeRange> code_bounds(std::string_view op, Format format, std::optional<int> q_min, std::optional<int> q_max,
+                              bool zero_points);
 // Whether x/s is computed in f64.
 constexpr bool in_f64(DType dtype, AffineMath math) { return dtype == DType::f64 || math == AffineMath::torch_cuda; }
 

@@ -192,7 +192,7 @@ TEST(AffineQuantize, AnyStrides) {
         for (std::int64_t i = 0; i < count; ++i)
           write_element(in.scales.data(), p.scale_dtype, i, 0.25 + 0.001 * static_cast<double>(i));
         if (p.zero_points) in.zero_points.assign(static_cast<std::size_t>(count), code_range(format).max);
-        if (p.zero_points) p.q_min = p.q_max = 0;
+        if (p.zero_points) p.q_min = p.q_max = std::nullopt;
         in.x.assign(6000 * size_of(dtype), std::byte{});
         for (std::int64_t i = 0; i < 6000; ++i)
           write_element(in.x.data(), dtype, i, 3.0 * static_cast<double>(random.gaussian()));
@@ -322,6 +322,24 @@ TEST(AffineQuantize, CodesThatBypassTheCache) {
 }
 
 // What a caller can get wrong, each by its name.
+// 0 to 0 is a range like any other; only a bound that is not given is the format's.
+TEST(AffineQuantize, BoundsThatAreGivenHold) {
+  std::vector<float> x;
+  for (int i = -40; i <= 40; ++i) x.push_back(static_cast<float>(4 * i));
+  for (const NamedKernel& kernel : all_kernels(Format::s8))
+    for (const std::optional<int> low : {std::optional<int>(), std::optional(0), std::optional(-5)})
+      for (const std::optional<int> high : {std::optional<int>(), std::optional(0), std::optional(7)}) {
+        AffineInput in = line(x, 1.0F);
+        in.problem.q_min = low;
+        in.problem.q_max = high;
+        std::vector<int> want;
+        for (const float v : x) want.push_back(std::clamp(static_cast<int>(v), low.value_or(-128), high.value_or(127)));
+        const Codes got = run(kernel.entry, in);
+        ASSERT_TRUE(got.status.ok()) << got.status.error().str();
+        EXPECT_EQ(codes_of(in, got), want) << kernel.name << ' ' << lab::describe(in.problem);
+      }
+}
+
 TEST(AffineQuantize, RefusesByName) {
   const auto refusal = [](const AffineInput& in) {
     const Codes out = run(reference(Format::s8), in);
@@ -335,10 +353,22 @@ TEST(AffineQuantize, RefusesByName) {
   for (const float scale :
        {0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
     contains(refusal(line({1}, scale)), "invalid_scale: scales[0]");
+  const Codes refused = run(reference(Format::s8), line({1}, -1.0F));
+  ASSERT_NE(refused.status.error().as<InvalidValue>(), nullptr);
+  EXPECT_EQ(refused.status.error().as<InvalidValue>()->value, -1.0);
+  EXPECT_EQ(refused.status.error().as<InvalidValue>()->lowest, 0x1p-149);
   AffineInput in = line({1}, 1e-39F);
   EXPECT_EQ(refusal(in), "accepted");
   in.problem.math = AffineMath::reciprocal;
   contains(refusal(in), "1/scales[0] is infinite");
+  // The fields say from where on it would do: that scale does, the one below does not.
+  const Codes too_small = run(reference(Format::s8), in);
+  ASSERT_NE(too_small.status.error().as<InvalidValue>(), nullptr);
+  const auto lowest = static_cast<float>(too_small.status.error().as<InvalidValue>()->lowest);
+  AffineInput at = line({1}, lowest), below = line({1}, std::nextafter(lowest, 0.0F));
+  at.problem.math = below.problem.math = AffineMath::reciprocal;
+  EXPECT_EQ(refusal(at), "accepted");
+  contains(refusal(below), "1/scales[0] is infinite");
   contains(refusal(line({1}, 1.0F, 128)), "zero_points[0] is 128, not one of -128 to 127");
   in = good;
   in.problem.q_min = 5;
@@ -403,6 +433,8 @@ TEST(AffineGranularity, WordsAndCounts) {
   for (const char* wrong :
        {"", "row", "channel", "channel:9", "group:0", "group:1:2:3", "token:1", "group:x", "group:"})
     EXPECT_FALSE(parse_affine_granularity(wrong).ok()) << wrong;
+  EXPECT_EQ(parse_affine_granularity("group").error().message,
+            "'group' does not say how many share a scale; give group:128, say");
   const Shape shape{2, 7, 5};
   EXPECT_EQ(*affine_scale_count(shape, AffineGranularity::tensor()), 1);
   EXPECT_EQ(*affine_scale_count(shape, AffineGranularity::token()), 14);

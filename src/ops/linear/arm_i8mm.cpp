@@ -42,7 +42,7 @@ void put(const Many& p, std::int32_t* to, Words::I sums) {
   Words::store_i32(to, p.fresh ? sums : Words::add(Words::load_i32(to), sums));
 }
 
-// Of an odd number of tokens the last stands for its neighbour, too, whose sums are dropped.
+// With an odd number of tokens the last one is computed twice, and the second result is dropped.
 template <int kPairs>
 void panel(const Many& p, std::int64_t first) {
   const std::int8_t* x[kPairs][2];

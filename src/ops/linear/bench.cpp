@@ -82,7 +82,7 @@ Result<Tensor> random_x(const Context& context, Random& random, DType dtype, std
 }  // namespace
 
 Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& context, const Linear::Problem& p) {
-  TERN_RETURN_IF_ERROR(LinearPlan::select(context, p));
+  TERN_RETURN_IF_ERROR(check_kernels<Linear>(request, context, p));
   const auto buffers = std::make_shared<Buffers>();
   Random random(1);
   std::vector<std::size_t> part_bytes;

@@ -1,5 +1,6 @@
 // Drives the loops of an instruction set over matrices: stages the activations, hands rows to threads, blocks for the
-// caches, and applies group scales.
+// caches, and applies group scales. It is long because every path works on the same blocks, and what they share is one
+// state.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,6 +27,7 @@ class Driver {
   Driver(const SimdTable& table, const Params& params, const Exec& exec, const Shape& shape, const Memory& memory)
       : t_(table),
         loops_(*shape.loops),
+        reading_(reading_of(exec.tuning, loops_.max_streams)),
         p_(params),
         exec_(exec),
         memory_(memory),
@@ -123,7 +125,7 @@ class Driver {
   // Few tokens wait for memory: a thread reads the stretch that it packed, and helps when it was quicker than others.
   void stream(std::size_t matrix, std::int64_t units, int slots) {
     std::uninitialized_default_construct_n(memory_.shares, slots);
-    SharedWork work({memory_.shares, static_cast<std::size_t>(slots)}, units, loops_.streams);
+    SharedWork work({memory_.shares, static_cast<std::size_t>(slots)}, units, reading_.streams);
     exec_.threads.run(slots, [&](int slot) {
       const Scratch scratch = memory_.of(slot);
       std::int64_t first = 0, last = 0;
@@ -157,7 +159,7 @@ class Driver {
 
   // A stretch as several streams, its parts side by side.
   void stream_rows(const Rows& all, const Scratch& scratch) {
-    const int streams = loops_.streams;  // parts behind these are not asked for
+    const int streams = reading_.streams;  // parts behind these are not asked for
     Rows parts[kMaxStreams] = {all.part(0, streams), all.part(1, streams), all.part(2, streams), all.part(3, streams)};
     const std::int64_t most = ld_ / streams;
     while (true) {
@@ -172,9 +174,9 @@ class Driver {
 
   // The first lines of the streams of a stretch, on their way before they are asked for.
   void fetch(const Rows& all) const {
-    for (int i = 0; i < loops_.streams; ++i) {
+    for (int i = 0; i < reading_.streams; ++i) {
       Piece piece;
-      if (!all.part(i, loops_.streams).next(kTileRows, piece)) continue;
+      if (!all.part(i, reading_.streams).next(kTileRows, piece)) continue;
       const Tile16& tile = piece.matrix->weights->tile;
       const std::uint8_t* w = piece.matrix->weights->codes + piece.row / kTileRows * tile.tile_bytes();
       for (std::int64_t at = 0; at < std::min(kFetchBytes, tile.tile_bytes()); at += kLineBytes)
@@ -187,6 +189,7 @@ class Driver {
       Scratch own = scratch;
       own.sums += static_cast<std::int64_t>(i) * most;
       own.totals += scratch.totals == nullptr ? 0 : static_cast<std::int64_t>(i) * most;
+      own.chains += scratch.chains == nullptr ? 0 : static_cast<std::int64_t>(i) * most;
       return Block{*pieces[i].matrix, pieces[i].matrix->weights->tile, pieces[i].row, pieces[i].end, 0, p_.m, own};
     };
     const auto all = [&](auto is) { return std::ranges::all_of(pieces, is); };
@@ -194,7 +197,6 @@ class Driver {
       GroupedTiles tiles{.streams = static_cast<int>(pieces.size()), .count = most / kTileRows};
       for (std::size_t i = 0; i < pieces.size(); ++i) {
         const Block b = block_of(i);
-        clear_totals(b);
         add_stream(tiles, i, b, 0);
         tiles.count = std::min(tiles.count, b.tiles());
       }
@@ -202,7 +204,7 @@ class Driver {
       for (std::size_t i = 0; i < pieces.size(); ++i) {
         const Block b = block_of(i);
         grouped_tiles(b, tiles.count);
-        write_totals(b);
+        write_floats(b, b.scratch.chains);
       }
       return;
     }
@@ -212,7 +214,8 @@ class Driver {
       for (std::size_t i = 0; i < pieces.size(); ++i) block(block_of(i));
       return;
     }
-    PackedTiles tiles{.streams = static_cast<int>(pieces.size()), .count = most / kTileRows};
+    PackedTiles tiles{
+        .streams = static_cast<int>(pieces.size()), .ahead = reading_.ahead_bytes, .count = most / kTileRows};
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Block b = block_of(i);
       clear_sums(b);
@@ -240,10 +243,12 @@ class Driver {
   };
 
   void block(const Block& b) {
-    if (exact(p_.math, b.matrix.spec.granularity))
-      exact_block(b);
-    else
+    if (floats_)
       float_block(b);
+    else if (has_groups(b.matrix))
+      grouped_block(b);
+    else
+      exact_block(b);
   }
 
   // The lines of y that the block will write, on their way while it computes.
@@ -273,7 +278,7 @@ class Driver {
       std::memcpy(y + i * static_cast<std::int64_t>(sizeof sum), &sum, sizeof sum);
     }
   }
-  // Codes are more than weights by that of 0, and so many times the sum of x is in every sum.
+  // Codes are unsigned: a weight plus the code of 0. So every sum is too large by that code times the sum of x.
   [[nodiscard]] std::int32_t x_sum(const Block& b, std::int64_t t, std::int64_t g) const {
     return b.tile.segments == 0 ? 0 : memory_.staged.sums[(b.m + t) * b.tile.segments + g];
   }
@@ -321,6 +326,7 @@ class Driver {
            {.w = {codes_at(b, g) + first * step},
             .sums = {b.scratch.sums + first * kTileRows},
             .streams = 1,
+            .ahead = reading_.ahead_bytes,
             .count = b.tiles() - first,
             .tile_bytes = step},
            g);
@@ -344,75 +350,95 @@ class Driver {
     return {memory_.staged.bytes + b.m / kPanelTokens * stride + tiles * kPanelBytes, stride};
   }
 
-  // Group scales and float activations: sums of pieces, scaled where a group has its own, added up in f64.
-  void float_block(const Block& b) {
-    clear_totals(b);
-    if (!floats_ && p_.m <= kFewTokens) {
-      grouped_tiles(b, 0);
-    } else {
-      for (std::int64_t g = 0; g < b.tile.segments; ++g) floats_ ? add_floats(b, g) : add_group(b, g);
-    }
-    write_totals(b);
-  }
-  void clear_totals(const Block& b) const {
-    for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.totals + t * ld_, b.tiles() * kTileRows, 0.0);
-  }
   static const float* scales_at(const Block& b, std::int64_t g) {
-    return b.matrix.weights->scales + g * b.matrix.weights->scale_stride + b.row;
+    return b.matrix.weights->scales + PackedScales::scale_at(b.row, g, b.tile.segments);
   }
   static bool has_groups(const Matrix& matrix) { return matrix.spec.granularity.kind == Granularity::Kind::group; }
   [[nodiscard]] bool int8_groups(const Matrix& matrix) const { return !floats_ && has_groups(matrix); }
 
-  void add_group(const Block& b, std::int64_t g) {
-    integer_sums(b, g);
-    for (std::int64_t t = 0; t < b.tokens; ++t)
-      t_.add_scaled(b.scratch.sums + t * ld_, x_sum(b, t, g), scales_at(b, g), b.end - b.row,
-                    b.scratch.totals + t * ld_);
-  }
-  void add_floats(const Block& b, std::int64_t g) {
-    auto* sums = reinterpret_cast<float*>(b.scratch.sums);
-    const bool scaled = has_groups(b.matrix);
-    const float* scales = scales_at(b, g);
-    const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / b.tile.line_columns;
-    for (std::int64_t from = 0; from < lines; from += most) {
-      float_sums(b, g, from, std::min(most, lines - from), sums);
-      for (std::int64_t t = 0; t < b.tokens; ++t)
-        for (std::int64_t r = 0; r < b.end - b.row; ++r) {
-          const float sum = sums[t * ld_ + r];
-          b.scratch.totals[t * ld_ + r] += static_cast<double>(scaled ? sum * scales[r] : sum);
-        }
+  // Group scales: chains of fused multiply-adds, kChainGroups groups in each, added up in their order.
+  void grouped_block(const Block& b) {
+    fetch_y(b);
+    if (p_.m <= kFewTokens) {
+      grouped_tiles(b, 0);
+      return write_floats(b, b.scratch.chains);
     }
-  }
-  void write_totals(const Block& b) {
-    auto* sums = reinterpret_cast<float*>(b.scratch.sums);
-    for (std::int64_t t = 0; t < b.tokens; ++t)
-      for (std::int64_t r = 0; r < b.end - b.row; ++r)
-        sums[t * ld_ + r] = static_cast<float>(b.scratch.totals[t * ld_ + r]);
-    EpilogueBlock block = epilogue_block(b);
-    if (has_groups(b.matrix)) block.w_scales = nullptr;
-    t_.float_epilogue[out_of(b)](sums, block);
+    const std::int64_t width = b.tiles() * kTileRows;
+    const auto each_row = [&](auto f) {
+      for (std::int64_t t = 0; t < b.tokens; ++t) f(b.scratch.chains + t * ld_, b.scratch.finished + t * ld_);
+    };
+    const auto finish_chain = [&](std::int64_t chain) {
+      each_row([&](const float* sums, float* all) {
+        for (std::int64_t r = 0; r < width; ++r) all[r] = chain == 0 ? sums[r] : all[r] + sums[r];
+      });
+    };
+    const auto begin_chain = [&] { each_row([&](float* sums, float*) { std::fill_n(sums, width, 0.0F); }); };
+    begin_chain();
+    for (std::int64_t g = 0; g < b.tile.segments; ++g) {
+      if (g > 0 && g % kChainGroups == 0) {
+        finish_chain(g / kChainGroups - 1);
+        begin_chain();
+      }
+      integer_sums(b, g);
+      for (std::int64_t t = 0; t < b.tokens; ++t)
+        t_.add_group(b.scratch.sums + t * ld_, x_sum(b, t, g), scales_at(b, g), b.tile.segments * kTileRows, b.tiles(),
+                     b.scratch.chains + t * ld_);
+    }
+    if (b.tile.segments > kChainGroups) finish_chain((b.tile.segments - 1) / kChainGroups);
+    write_floats(b, b.tile.segments > kChainGroups ? b.scratch.finished : b.scratch.chains);
   }
 
   // Few tokens: all groups of a tile, then those of the next.
   void add_stream(GroupedTiles& tiles, std::size_t i, const Block& b, std::int64_t first) const {
     tiles.w[i] = codes_at(b, 0) + first * b.tile.tile_bytes();
-    tiles.scales[i] = scales_at(b, 0) + first * kTileRows;
-    tiles.scale_stride[i] = b.matrix.weights->scale_stride;
-    tiles.totals[i] = b.scratch.totals + first * kTileRows;
+    tiles.scales[i] = scales_at(b, 0) + first * b.tile.segments * kTileRows;
+    tiles.totals[i] = b.scratch.chains + first * kTileRows;
   }
   void grouped(const Block& b, GroupedTiles& tiles) const {
+    tiles.ahead = reading_.ahead_bytes;
     tiles.tile_bytes = b.tile.tile_bytes();
     tiles.segments = b.tile.segments;
     tiles.segment_lines = b.tile.segment_lines;
     tiles.last_lines = b.tile.last_lines;
     tiles.x_sums = memory_.staged.sums + b.m * b.tile.segments;
     tiles.ld = ld_;
-    if (tiles.segments > 0) loops_.grouped[p_.m](tiles, staged(memory_.staged.bytes, b, 0, 0));
+    loops_.grouped[p_.m](tiles, staged(memory_.staged.bytes, b, 0, 0));
   }
   void grouped_tiles(const Block& b, std::int64_t first) const {
     GroupedTiles tiles{.streams = 1, .count = b.tiles() - first};
     add_stream(tiles, 0, b, first);
     grouped(b, tiles);
+  }
+
+  // Float activations: sums of pieces, scaled where a group has its own, added up in f64.
+  void float_block(const Block& b) {
+    for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.totals + t * ld_, b.tiles() * kTileRows, 0.0);
+    for (std::int64_t g = 0; g < b.tile.segments; ++g) add_floats(b, g);
+    auto* sums = reinterpret_cast<float*>(b.scratch.sums);
+    for (std::int64_t t = 0; t < b.tokens; ++t)
+      for (std::int64_t r = 0; r < b.end - b.row; ++r)
+        sums[t * ld_ + r] = static_cast<float>(b.scratch.totals[t * ld_ + r]);
+    write_floats(b, sums);
+  }
+  void add_floats(const Block& b, std::int64_t g) {
+    auto* sums = reinterpret_cast<float*>(b.scratch.sums);
+    const bool scaled = has_groups(b.matrix);
+    const float* scales = scaled ? scales_at(b, g) : nullptr;
+    const std::int64_t lines = b.tile.lines_of(g), most = kFloatColumns / b.tile.line_columns;
+    for (std::int64_t from = 0; from < lines; from += most) {
+      float_sums(b, g, from, std::min(most, lines - from), sums);
+      for (std::int64_t t = 0; t < b.tokens; ++t)
+        for (std::int64_t r = 0; r < b.end - b.row; ++r) {
+          const float sum = sums[t * ld_ + r];
+          b.scratch.totals[t * ld_ + r] +=
+              static_cast<double>(scaled ? sum * scales[PackedScales::scale_at(r, 0, b.tile.segments)] : sum);
+        }
+    }
+  }
+  void write_floats(const Block& b, const float* sums) {
+    EpilogueBlock block = epilogue_block(b);
+    if (has_groups(b.matrix)) block.w_scales = nullptr;
+    t_.float_epilogue[out_of(b)](sums, block);
   }
 
   void float_sums(const Block& b, std::int64_t g, std::int64_t from, std::int64_t lines, float* sums) {
@@ -469,6 +495,7 @@ class Driver {
 
   const SimdTable& t_;
   const TileLoops& loops_;
+  const Reading reading_;
   const Params& p_;
   const Exec& exec_;
   const Memory& memory_;

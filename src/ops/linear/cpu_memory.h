@@ -26,6 +26,7 @@ struct Shape {
   std::int64_t stride = 0;    // of staged tokens or panels, for the matrix with the most columns
   std::int64_t segments = 1;  // the most of all matrices
   bool any_float_sums = false;
+  bool any_groups = false;  // of int8 sums
 };
 
 // Padded columns, on a line of the cache and one more: tokens a page apart would share its ways.
@@ -65,7 +66,8 @@ Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64
     const Tile16 tile = Tile16::of(matrix(i).n, k, granularity, format);
     s.stride = std::max(s.stride, s.panels ? panel_stride(tile) : token_stride(tile));
     s.segments = std::max(s.segments, tile.segments);
-    s.any_float_sums = s.any_float_sums || !exact(math, granularity);
+    s.any_float_sums = s.any_float_sums || s.floats;
+    s.any_groups = s.any_groups || (!s.floats && granularity.kind == Granularity::Kind::group);
   }
   return s;
 }
@@ -74,7 +76,9 @@ Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64
 struct Scratch {
   std::uint8_t* codes = nullptr;  // of decoded tiles, as bytes or as floats
   std::int32_t* sums = nullptr;   // [tokens][block_rows]; floats in float modes
-  double* totals = nullptr;       // the same, over segments
+  double* totals = nullptr;       // of float modes: the same, over segments
+  float* chains = nullptr;        // of group scales: the chain at work ...
+  float* finished = nullptr;      // ... and the sum of those before it
   float* clean = nullptr;         // a token without its infinities
   std::int8_t* row = nullptr;     // a token on its way to a panel
 };
@@ -116,6 +120,8 @@ struct Memory {
     first.codes = ledger.book<std::uint8_t>(n * static_cast<std::size_t>(codes_step));
     first.sums = ledger.book<std::int32_t>(n * static_cast<std::size_t>(sums_step));
     first.totals = s.any_float_sums ? ledger.book<double>(n * static_cast<std::size_t>(sums_step)) : nullptr;
+    first.chains = s.any_groups ? ledger.book<float>(n * static_cast<std::size_t>(sums_step)) : nullptr;
+    first.finished = s.any_groups ? ledger.book<float>(n * static_cast<std::size_t>(sums_step)) : nullptr;
     first.clean = ledger.book<float>(n * static_cast<std::size_t>(clean_step));
     first.row = ledger.book<std::int8_t>(n * static_cast<std::size_t>(row_step));
   }
@@ -123,6 +129,8 @@ struct Memory {
     return {.codes = first.codes + slot * codes_step,
             .sums = first.sums + slot * sums_step,
             .totals = first.totals == nullptr ? nullptr : first.totals + slot * sums_step,
+            .chains = first.chains == nullptr ? nullptr : first.chains + slot * sums_step,
+            .finished = first.finished == nullptr ? nullptr : first.finished + slot * sums_step,
             .clean = first.clean + slot * clean_step,
             .row = first.row + slot * row_step};
   }

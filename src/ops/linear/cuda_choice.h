@@ -1,10 +1,12 @@
 // Which CUDA kernel a problem of linear goes to: the matrices with exact sums to the integer kernels of a generation,
-// the others to its float modes, what neither takes to the plain kernel. For .cu files only.
+// the others to its float modes, what neither takes to the plain kernel: in a plan that is only some of its matrices,
+// and its explanation says so (plain_part.cpp). For .cu files only.
 #pragma once
 
 #include <algorithm>
 
 #include "ops/linear/cuda_job.h"
+#include "ops/linear/cuda_serves.h"
 
 namespace tern::linear {
 
@@ -33,9 +35,8 @@ Params matrices_of(const Params& all, Wanted wanted) {
   return some;
 }
 
-// Whether the integer kernels take a matrix.
 inline bool for_integers(const Params& p, const Matrix& matrix) {
-  return p.k > 0 && p.k <= max_mma_k(p.format) && exact(p.math, matrix.spec.granularity);
+  return linear::for_integers(p.math, p.format, p.k, matrix.spec.granularity);
 }
 
 // exact(params, workspace, launch) gets problems of int8 sums with k from 1 to max_mma_k().

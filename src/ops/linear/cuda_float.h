@@ -7,6 +7,7 @@
 #include "ops/cuda_start.h"
 #include "ops/linear/cuda_float_kernels.h"
 #include "ops/linear/cuda_group_stream.h"
+#include "ops/linear/cuda_serves.h"
 
 namespace tern::activation_quantize {
 extern const Cuda cuda_sm75;
@@ -20,48 +21,16 @@ enum class FloatShape : std::uint8_t { few_8, few_16, few_32, many_64, many_128 
 
 // --- what is served ---
 
-// Columns of a flush, see cuda_float_kernels.h.
-template <int kSm>
-constexpr int kFlushHalf = kSm >= 90   ? 128
-                           : kSm >= 80 ? 64
-                                       : 32;
 template <int kSm>
 constexpr int flush_most(bool int8) {
-  return int8 ? kTileColumns : kFlushHalf<kSm>;
+  return float_modes::flush_most(kSm, int8);
 }
-// A flush lies in one group.
-constexpr int flush_of(int most, std::int64_t group, std::int64_t k) {
-  return group == 0 || group >= k || group % most == 0 ? most : kStepColumns;
-}
-constexpr std::int64_t unit_of(std::int64_t column_tiles) {
-  const std::int64_t unit = ceil_div(column_tiles, kMaxUnits);
-  return unit > kMinUnit ? unit : kMinUnit;
-}
-// What the order of sums can lose, in 2^-24 of sum(abs(x) * abs(w)).
-constexpr std::int64_t lost_units(int most, int flush, int parts, bool int8, std::int64_t k) {
-  const std::int64_t unit = unit_of(ceil_div(k, kTileColumns));
-  return (int8 ? 0 : 80 * flush / most) + parts * unit * (kTileColumns / flush) + kMaxUnits + 4;
-}
-static_assert(lost_units(128, 128, 1, false, 65536) <= 167 && lost_units(64, 64, 1, false, 65536) <= 167);
 
 template <int kSm>
 bool float_serves(const Params& p) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  const bool int8 = p.math == LinearMath::w2a8;
-  if (!int8 && kSm < 80 && p.x_dtype != DType::f16) return false;  // no bf16 on tensor cores
-  if (p.k < 1 || p.k > Trits::kMaxK || p.m > kMost) return false;
-  const int parts = !int8 && p.x_dtype == DType::f32 ? 3 : 1;
-  std::int64_t row_tiles = 0;
-  for (std::size_t i = 0; i < p.count; ++i) {
-    const Linear::Matrix& spec = p.matrices[i].spec;
-    const std::int64_t group = group_of(spec.granularity);
-    if (int8 && group == 0) return false;  // exact, not a float mode
-    if (group % kStepColumns != 0 && group < p.k) return false;
-    const int most = flush_most<kSm>(int8);
-    if (lost_units(most, flush_of(most, group, p.k), parts, int8, p.k) > 167) return false;
-    row_tiles += ceil_div(spec.n, kTileRows);
-  }
-  return row_tiles * ceil_div(p.m, kTileTokens) <= kMost;
+  const auto spec = [&p](std::size_t i) -> const Linear::Matrix& { return p.matrices[i].spec; };
+  const float_modes::Call call{.math = p.math, .x_dtype = p.x_dtype, .m = p.m, .k = p.k};
+  return float_modes::served(kSm, call, p.count, spec).refusal == float_modes::Refusal::none;
 }
 
 // --- tokens, made ready ---

@@ -15,9 +15,9 @@
 //     8.x                   8                      1                8 * u   + 2 u     64        80 u
 //     7.5                   4                      0                4 * 2 u + 2 u     32        80 u
 // each of the part of the whole that a flush has, so that flushes together lose 80 u of the whole. Adding to a unit and
-// adding units lose u for each addition, the epilogue 4 u; lost_units() of cuda_float.h counts. Products are exact. f32
-// tokens come as three bf16 that are exact together, the smallest first, each with flushes of its own: the small ones
-// lose next to nothing.
+// adding units lose u for each addition, the epilogue 4 u; lost_units() of cuda_serves.h counts. Products are exact.
+// f32 tokens come as three bf16 that are exact together, the smallest first, each with flushes of its own: the small
+// ones lose next to nothing.
 #pragma once
 
 #include "ops/linear/cuda_float_math.h"
@@ -26,10 +26,7 @@
 namespace tern::linear {
 namespace {
 
-constexpr int kMinUnit = 4;    // column tiles: what a warp reads at once
-constexpr int kMaxUnits = 16;  // warps of a block
 constexpr int kFewThreads = kMaxUnits * kWarp;
-constexpr int kTileTokens = 8, kTileRows = static_cast<int>(TileMma::kRows);
 
 // What the kernels get.
 struct FloatJob {

@@ -4,11 +4,15 @@
 
 #include "ops/linear/cuda_job.h"
 #include "ops/linear/cuda_ptx.h"
+#include "ops/linear/cuda_serves.h"
 
 namespace tern::linear {
 namespace {
 
-constexpr int kStepColumns = 32, kTileColumns = 128;
+// The sizes that launchers and selection go by.
+using float_modes::flush_of, float_modes::unit_of;
+using float_modes::kMaxUnits, float_modes::kMinUnit;
+using float_modes::kStepColumns, float_modes::kTileColumns, float_modes::kTileRows, float_modes::kTileTokens;
 
 // --- matrix instructions: 16 rows, 8 tokens ---
 
@@ -70,7 +74,7 @@ __device__ inline void mma_32_columns(int (&c)[4], const unsigned (&a)[4], unsig
 // quad(step, half, j) gives lane 4g + t, of token 8j + g, the four elements of columns 32 * step + 16 * half + 4t. The
 // tensor cores take columns in another order, the same one for weights and tokens.
 
-// bf16 and f16. A sum is twice what it stands for.
+// bf16 and f16. A sum is twice the true one.
 template <class E>
 struct HalfMath {
   using W = Trits;

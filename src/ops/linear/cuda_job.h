@@ -120,11 +120,6 @@ struct LaneTile {
   }
 };
 
-// Columns whose int8 sums fit.
-constexpr std::int64_t max_mma_k(Format format) {
-  return is_trits(format) ? Trits::kMaxK : format == Format::s4 ? MmaWeights<4>::kMaxK : MmaWeights<8>::kMaxK;
-}
-
 // --- epilogue ---
 
 // Quotients of sums by a token's scale, rounded as a division rounds them: the CPU's, see epilogue.h.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/linear/cuda_job.h"
+#include "ops/linear/cuda_serves.h"
 
 namespace tern::linear {
 namespace {
@@ -54,11 +55,6 @@ __device__ inline double plain_sum(const MatrixJob& matrix, std::int64_t group, 
     sum = __dadd_rn(sum, __dmul_rn(x * tile.value(packed, n, column), scale));
   }
   return sum;
-}
-
-// Columns of a group of scales, 0 without groups.
-inline std::int64_t group_of(const Granularity& granularity) {
-  return granularity.kind == Granularity::Kind::group ? granularity.group_size : 0;
 }
 
 // What the epilogue needs of a row; with groups their scales are in the sum already.

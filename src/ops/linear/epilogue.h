@@ -55,20 +55,14 @@ struct Epilogue {
     return S::load_i32(offsets);
   }
 
-  // What a group of columns adds to each row.
-  static void add_vector(const std::int32_t* sums, I less, const float* scales, double* totals) {
-    S::add_wide(totals, S::mul(sum_floats(sums, less), S::load(scales)));
-  }
-  static void add_scaled(const std::int32_t* sums, std::int32_t x_sum, const float* scales, std::int64_t rows,
-                         double* totals) {
-    const auto n = static_cast<std::size_t>(rows);
+  // What a group of columns adds to each row of a vector.
+  static F add_group(F chain, I sums, const float* scales) { return S::fma(S::to_float(sums), S::load(scales), chain); }
+  static void add_group_to_tiles(const std::int32_t* sums, std::int32_t x_sum, const float* scales,
+                                 std::int64_t scale_step, std::int64_t tiles, float* chain) {
     const I less = minus(x_sum);
-    std::size_t at = 0;
-    for (; at + S::kF <= n; at += S::kF) add_vector(sums + at, less, scales + at, totals + at);
-    for (; at < n; ++at) {
-      const float scaled = sum_float(sums[at], x_sum) * scales[at];
-      totals[at] += static_cast<double>(scaled);
-    }
+    for (std::int64_t i = 0; i < tiles; ++i, scales += scale_step, sums += kTileRows, chain += kTileRows)
+      for (std::size_t at = 0; at < static_cast<std::size_t>(kTileRows); at += S::kF)
+        S::store(chain + at, add_group(S::load(chain + at), S::add(S::load_i32(sums + at), less), scales + at));
   }
 
   // Quotients of sums by a token's scale, correctly rounded without a division (Markstein): with the rounded reciprocal

@@ -1,4 +1,5 @@
 // The loops of linear, once, over any set of vector words. format/tile16.h has the picture of the weights.
+// It is long because few tokens, many tokens and floats walk over the same tiles with the same words.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@ namespace {
 template <class S, class Planes>
 struct Tiles {
   using F = typename S::F;
+  using I = typename S::I;
   using U = typename S::U;
   using Sums = typename Planes::Sums;
   using A = typename Sums::A;
@@ -33,64 +35,90 @@ struct Tiles {
   }
   static constexpr int kTiles = kVectors == 1 ? 2 : 1;
   static constexpr int kPanel = tile_sums() / kTiles / kVectors;
-  // Streams whose sums fit the registers, and bytes of each fetched ahead. On a Xeon (model 207) one stream reads 76 %
-  // of what memory gives, two 87 %, four 89 %; 1 to 4 KiB ahead are alike.
+  // The most streams whose sums fit the registers. cpu_tuning.h chooses among 1, 2 and 4, by the processor.
   static constexpr int kStreams = kVectors == 1 ? 4 : 2;
-  static constexpr std::int64_t kAhead = 4096 / kStreams;
-  static constexpr std::int64_t kCodesBytes = 20480;  // of decoded codes, in L1
+  static constexpr int kAtOnce = kVectors < 2 ? kVectors : 2;  // vectors of a tile that few tokens take together
+  static constexpr std::int64_t kCodesBytes = 20480;           // of decoded codes, in L1
 
   // An address to fetch from, which may lie behind the end of what p points into.
   static const void* behind(const void* p, std::int64_t bytes) {
     return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(bytes));
   }
 
-  // Few tokens, with scaled codes.
+  // Few tokens, with scaled codes: sums of `lines` lines of some streams, for the vectors of a tile from one on.
   template <int kTokens, int kStreams>
-  static void tiles_at_once(const std::uint8_t* const (&w)[kStreams], std::int64_t lines, Tokens<std::int8_t> x,
-                            std::int32_t* const (&sums)[kStreams], std::int64_t ld) {
-    constexpr int kAtOnce = kVectors < 2 ? kVectors : 2;
+  using StreamSums = I[kStreams][kAtOnce][kTokens];
+  template <int kTokens, int kStreams>
+  static void sum_lines(const std::uint8_t* const (&w)[kStreams], int first, std::int64_t lines, std::int64_t ahead,
+                        Tokens<std::int8_t> x, StreamSums<kTokens, kStreams>& sums) {
     constexpr std::int64_t kFlushLines =
         static_cast<std::int64_t>(Sums::kFlushSteps) / Planes::kPlanesOfSum / Planes::kScale;
     static_assert(kFlushLines > 0);
-    for (int first = 0; first < kVectors; first += kAtOnce)
-      for (std::int64_t line = 0; line < lines; line += kFlushLines) {
-        const std::int64_t end = lines - line < kFlushLines ? lines : line + kFlushLines;
-        A part[kStreams][kAtOnce][kTokens][Planes::kSums];
-        for (auto& stream : part)
-          for (auto& vector : stream)
-            for (auto& token : vector)
-              for (A& a : token) a = Sums::zero();
-        for (std::int64_t i = line; i < end; ++i)
-          for (int s = 0; s < kStreams; ++s) {
-            const std::uint8_t* at = w[s] + i * kLineBytes;
-            S::prefetch_l1(behind(at, kAhead));
-            typename Planes::Line v[kAtOnce];
+    for (auto& stream : sums)
+      for (auto& vector : stream)
+        for (I& sum : vector) sum = S::zero_i();
+    for (std::int64_t line = 0; line < lines; line += kFlushLines) {
+      const std::int64_t end = lines - line < kFlushLines ? lines : line + kFlushLines;
+      A part[kStreams][kAtOnce][kTokens][Planes::kSums];
+      for (auto& stream : part)
+        for (auto& vector : stream)
+          for (auto& token : vector)
+            for (A& a : token) a = Sums::zero();
+      for (std::int64_t i = line; i < end; ++i)
+        for (int s = 0; s < kStreams; s += kLinesAtOnce<kStreams>) {
+          typename Planes::Line v[kLinesAtOnce<kStreams>][kAtOnce];
+          for (int l = 0; l < kLinesAtOnce<kStreams>; ++l) {
+            const std::uint8_t* at = w[s + l] + i * kLineBytes;
+            S::prefetch_l1(behind(at, ahead));
             for (int p = 0; p < kAtOnce; ++p)
-              v[p] = Planes::line(S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes)));
-            each_plane([&]<int kPlane>() { dot_scaled<kPlane>(part[s], v, x, i); });
+              v[l][p] = Planes::line(S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes)));
           }
-        for (int s = 0; s < kStreams; ++s)
-          for (int p = 0; p < kAtOnce; ++p)
-            for (int t = 0; t < kTokens; ++t)
-              flush_sums<0>(part[s][p][t], sums[s] + t * ld + (first + p) * static_cast<int>(S::kF));
-      }
+          each_plane([&]<int kPlane>() { dot_scaled<kPlane, kLinesAtOnce<kStreams>>(part + s, v, x, i); });
+        }
+      for (int s = 0; s < kStreams; ++s)
+        for (int p = 0; p < kAtOnce; ++p)
+          for (int t = 0; t < kTokens; ++t) sums[s][p][t] = S::add(sums[s][p][t], total<0>(part[s][p][t]));
+    }
   }
   template <int kSum>
-  static void flush_sums(const A (&part)[Planes::kSums], std::int32_t* to) {
-    Sums::template flush<Planes::shift(kSum)>(part[kSum], to);
-    if constexpr (kSum + 1 < Planes::kSums) flush_sums<kSum + 1>(part, to);
+  static I total(const A (&part)[Planes::kSums]) {
+    const I sum = Sums::template total<Planes::shift(kSum)>(part[kSum]);
+    if constexpr (kSum + 1 < Planes::kSums)
+      return S::add(sum, total<kSum + 1>(part));
+    else
+      return sum;
   }
-  template <int kPlane, int kAtOnce, int kTokens>
-  static void dot_scaled(A (&part)[kAtOnce][kTokens][Planes::kSums], const typename Planes::Line (&v)[kAtOnce],
+  template <int kTokens, int kStreams>
+  static void tiles_at_once(const std::uint8_t* const (&w)[kStreams], std::int64_t lines, std::int64_t ahead,
+                            Tokens<std::int8_t> x, std::int32_t* const (&sums)[kStreams], std::int64_t ld) {
+    for (int first = 0; first < kVectors; first += kAtOnce) {
+      StreamSums<kTokens, kStreams> now;
+      sum_lines<kTokens, kStreams>(w, first, lines, ahead, x, now);
+      for (int s = 0; s < kStreams; ++s)
+        for (int p = 0; p < kAtOnce; ++p)
+          for (int t = 0; t < kTokens; ++t)
+            add_to(now[s][p][t], sums[s] + t * ld + (first + p) * static_cast<int>(S::kF));
+    }
+  }
+  static void add_to(I sums, std::int32_t* to) { S::store_i32(to, S::add(S::load_i32(to), sums)); }
+
+  // Lines of so many streams share the activations in their registers, where there are 32: a third less time in a
+  // cache.
+  template <int kStreams>
+  static constexpr int kLinesAtOnce = kVectors == 1 ? kStreams : 1;
+  template <int kPlane, int kLines, int kTokens>
+  static void dot_scaled(A (*part)[kAtOnce][kTokens][Planes::kSums], const typename Planes::Line (&v)[kLines][kAtOnce],
                          Tokens<std::int8_t> x, std::int64_t line) {
-    U code[kAtOnce];
-    for (int p = 0; p < kAtOnce; ++p) code[p] = Planes::template scaled<kPlane>(v[p]);
+    U code[kLines][kAtOnce];
+    for (int l = 0; l < kLines; ++l)
+      for (int p = 0; p < kAtOnce; ++p) code[l][p] = Planes::template scaled<kPlane>(v[l][p]);
     for (int t = 0; t < kTokens; ++t) {
       const U with = Sums::template activations<kPlane>(x.x + t * x.stride + line * kLineColumns);
-      for (int p = 0; p < kAtOnce; ++p) {
-        A& sum = part[p][t][Planes::sum(kPlane)];
-        sum = Sums::template dot<kPlane>(sum, code[p], with);
-      }
+      for (int l = 0; l < kLines; ++l)
+        for (int p = 0; p < kAtOnce; ++p) {
+          A& sum = part[l][p][t][Planes::sum(kPlane)];
+          sum = Sums::template dot<kPlane>(sum, code[l][p], with);
+        }
     }
   }
   template <class Body>
@@ -104,53 +132,83 @@ struct Tiles {
   }
 
   // One token keeps the tiles of all streams in its registers; more of them take the streams in turn.
+  // f<streams>(first stream).
+  template <int kTokens, class Body>
+  static void each_stream(int streams, Body body) {
+    if constexpr (kTokens == 1) {
+      if constexpr (kStreams >= 4)
+        if (streams == 4) return body.template operator()<4>(0);
+      if constexpr (kStreams >= 2)
+        if (streams == 2) return body.template operator()<2>(0);
+    }
+    for (int s = 0; s < streams; ++s) body.template operator()<1>(s);
+  }
   template <int kTokens>
   static void packed(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld) {
-    for (std::int64_t i = 0; i < tiles.count; ++i) {
-      const std::uint8_t* w[kStreams] = {};
-      std::int32_t* sums[kStreams] = {};
-      for (int s = 0; s < tiles.streams; ++s) {
-        w[s] = tiles.w[s] + i * tiles.tile_bytes;
-        sums[s] = tiles.sums[s] + i * kTileRows;
-      }
-      if constexpr (kTokens == 1)
-        if (tiles.streams == kStreams) {
-          tiles_at_once<1, kStreams>(w, lines, x, sums, ld);
-          continue;
+    for (std::int64_t i = 0; i < tiles.count; ++i)
+      each_stream<kTokens>(tiles.streams, [&]<int kNow>(int first) {
+        const std::uint8_t* w[kNow];
+        std::int32_t* sums[kNow];
+        for (int s = 0; s < kNow; ++s) {
+          w[s] = tiles.w[first + s] + i * tiles.tile_bytes;
+          sums[s] = tiles.sums[first + s] + i * kTileRows;
         }
-      for (int s = 0; s < tiles.streams; ++s) {
-        const std::uint8_t* const one[1] = {w[s]};
-        std::int32_t* const its[1] = {sums[s]};
-        tiles_at_once<kTokens, 1>(one, lines, x, its, ld);
-      }
-    }
+        tiles_at_once<kTokens, kNow>(w, lines, tiles.ahead, x, sums, ld);
+      });
   }
 
   template <int kTokens>
   static void grouped(const GroupedTiles& tiles, Tokens<std::int8_t> x) {
-    std::int32_t sums[kMaxStreams][kTokens * kTileRows];
     for (std::int64_t i = 0; i < tiles.count; ++i)
-      for (std::int64_t g = 0; g < tiles.segments; ++g) {
-        const std::int64_t line = g * tiles.segment_lines;
-        PackedTiles group{.streams = tiles.streams, .count = 1};
-        for (int s = 0; s < tiles.streams; ++s) {
-          for (std::int32_t& sum : sums[s]) sum = 0;
-          group.w[s] = tiles.w[s] + i * tiles.tile_bytes + line * kLineBytes;
-          group.sums[s] = sums[s];
+      each_stream<kTokens>(tiles.streams, [&]<int kNow>(int first) {
+        for (int vector = 0; vector < kVectors; vector += kAtOnce)
+          grouped_tiles<kTokens, kNow>(tiles, i, first, vector, x);
+      });
+  }
+  // The groups of a tile of some streams, in chains of kChainGroups.
+  template <int kTokens, int kNow>
+  static void grouped_tiles(const GroupedTiles& tiles, std::int64_t tile, int stream, int first,
+                            Tokens<std::int8_t> x) {
+    const std::int64_t scales_ahead = tiles.segment_lines > 0 ? tiles.ahead / tiles.segment_lines : 0;
+    const std::uint8_t* w[kNow];
+    const float* scales[kNow];
+    for (int s = 0; s < kNow; ++s) {
+      w[s] = tiles.w[stream + s] + tile * tiles.tile_bytes;
+      scales[s] = tiles.scales[stream + s] + tile * tiles.segments * kTileRows;
+    }
+    F chain[kNow][kAtOnce][kTokens], total[kNow][kAtOnce][kTokens];
+    const auto each = [&](auto f) {
+      for (int s = 0; s < kNow; ++s)
+        for (int p = 0; p < kAtOnce; ++p)
+          for (int t = 0; t < kTokens; ++t) f(s, p, t);
+    };
+    each([&](int s, int p, int t) { chain[s][p][t] = total[s][p][t] = S::zero_f(); });
+    for (std::int64_t g = 0; g < tiles.segments; ++g) {
+      if (g > 0 && g % kChainGroups == 0)
+        each([&](int s, int p, int t) {
+          total[s][p][t] = g == kChainGroups ? chain[s][p][t] : S::add(total[s][p][t], chain[s][p][t]);
+          chain[s][p][t] = S::zero_f();
+        });
+      StreamSums<kTokens, kNow> sums;
+      sum_lines<kTokens, kNow>(w, first, g + 1 < tiles.segments ? tiles.segment_lines : tiles.last_lines, tiles.ahead,
+                               x, sums);
+      for (int s = 0; s < kNow; ++s) {
+        S::prefetch_l1(behind(scales[s], scales_ahead));
+        for (int t = 0; t < kTokens; ++t) {
+          const I less = Epilogue<S>::minus(tiles.x_sums[t * tiles.segments + g]);
+          for (int p = 0; p < kAtOnce; ++p)
+            chain[s][p][t] = Epilogue<S>::add_group(chain[s][p][t], S::add(sums[s][p][t], less),
+                                                    scales[s] + (first + p) * static_cast<int>(S::kF));
         }
-        packed<kTokens>(group, g + 1 < tiles.segments ? tiles.segment_lines : tiles.last_lines,
-                        {x.x + line * kLineColumns, x.stride}, kTileRows);
-        for (int s = 0; s < tiles.streams; ++s) {
-          const float* scales = tiles.scales[s] + g * tiles.scale_stride[s] + i * kTileRows;
-          S::prefetch_l1(behind(scales, kTileRows * static_cast<std::int64_t>(sizeof *scales)));  // of the next tile
-          for (int t = 0; t < kTokens; ++t) {
-            const auto less = Epilogue<S>::minus(tiles.x_sums[t * tiles.segments + g]);
-            double* totals = tiles.totals[s] + t * tiles.ld + i * kTileRows;
-            for (std::int64_t r = 0; r < kTileRows; r += static_cast<std::int64_t>(S::kF))
-              Epilogue<S>::add_vector(sums[s] + t * kTileRows + r, less, scales + r, totals + r);
-          }
-        }
+        scales[s] += kTileRows;
+        w[s] += tiles.segment_lines * kLineBytes;
       }
+      x.x += tiles.segment_lines * kLineColumns;
+    }
+    each([&](int s, int p, int t) {
+      const F all = tiles.segments > kChainGroups ? S::add(total[s][p][t], chain[s][p][t]) : chain[s][p][t];
+      S::store(tiles.totals[stream + s] + t * tiles.ld + tile * kTileRows + (first + p) * static_cast<int>(S::kF), all);
+    });
   }
 
   // Where a register tile has its codes from: vector v of four columns of a line. Decoded ones were left by the first
@@ -242,7 +300,7 @@ struct Tiles {
       }
       for (int t = 0; t < kTokens; ++t)
         for (int v = 0; v < kRows; ++v)
-          Sums::template flush<0>(part[t][v], sums + t * ld + v * static_cast<int>(S::kF));
+          add_to(Sums::template total<0>(part[t][v]), sums + t * ld + v * static_cast<int>(S::kF));
     }
   }
   template <int kFour, class Codes, int kTokens, int kRows>
@@ -262,35 +320,36 @@ struct Tiles {
     return p;
   }
 
+  static constexpr std::int64_t kFloatAhead = 1024;  // 1 to 4 KiB are alike on a Xeon (model 207)
   // Floats: a chain for each row, in the order of the columns, whatever the width and the path.
   template <int kTokens>
   static void float_packed(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles, std::int64_t lines,
                            Tokens<float> x, float* sums, std::int64_t ld) {
-    constexpr int kAtOnce = kTokens == 1 ? 4 : 2;  // chains enough to hide an addition
+    constexpr int kTogether = kTokens == 1 ? 4 : 2;  // chains enough to hide an addition
     std::int64_t i = 0;
-    for (; i + kAtOnce <= tiles; i += kAtOnce)
-      float_tiles<kTokens, kAtOnce>(w + i * tile_bytes, tile_bytes, lines, x, sums + i * kTileRows, ld);
+    for (; i + kTogether <= tiles; i += kTogether)
+      float_tiles<kTokens, kTogether>(w + i * tile_bytes, tile_bytes, lines, x, sums + i * kTileRows, ld);
     for (; i < tiles; ++i) float_tiles<kTokens, 1>(w + i * tile_bytes, tile_bytes, lines, x, sums + i * kTileRows, ld);
   }
-  template <int kTokens, int kAtOnce>
+  template <int kTokens, int kTogether>
   static void float_tiles(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t lines, Tokens<float> x,
                           float* sums, std::int64_t ld) {
-    constexpr int kStep = kVectors < 2 ? kVectors : 2;
+    constexpr int kStep = kAtOnce;
     for (int first = 0; first < kVectors; first += kStep) {
-      F part[kAtOnce][kStep][kTokens];
+      F part[kTogether][kStep][kTokens];
       for (auto& tile : part)
         for (auto& vector : tile)
           for (F& f : vector) f = S::zero_f();
       for (std::int64_t line = 0; line < lines; ++line) {
-        typename Planes::Line v[kAtOnce][kStep];
-        for (int i = 0; i < kAtOnce; ++i) {
+        typename Planes::Line v[kTogether][kStep];
+        for (int i = 0; i < kTogether; ++i) {
           const std::uint8_t* at = w + i * tile_bytes + line * kLineBytes;
-          S::prefetch_l1(behind(at, kAhead));
+          S::prefetch_l1(behind(at, kFloatAhead));
           for (int p = 0; p < kStep; ++p)
             v[i][p] = Planes::line(S::load_bytes(at + (first + p) * static_cast<int>(S::kBytes)));
         }
         each_column([&]<int kColumn>() {
-          for (int i = 0; i < kAtOnce; ++i)
+          for (int i = 0; i < kTogether; ++i)
             for (int p = 0; p < kStep; ++p) {
               const F trits = Planes::template trits<kColumn>(v[i][p]);
               for (int t = 0; t < kTokens; ++t)
@@ -299,7 +358,7 @@ struct Tiles {
             }
         });
       }
-      for (int i = 0; i < kAtOnce; ++i)
+      for (int i = 0; i < kTogether; ++i)
         for (int p = 0; p < kStep; ++p)
           for (int t = 0; t < kTokens; ++t)
             S::store(sums + t * ld + i * kTileRows + (first + p) * static_cast<int>(S::kF), part[i][p][t]);
@@ -363,7 +422,7 @@ struct Tiles {
   static constexpr TileLoops loops() {
     static_assert(kTiles <= kMaxTiles && kStreams <= kMaxStreams);
     TileLoops loops{.zero = Planes::kZero,
-                    .streams = kStreams,
+                    .max_streams = kStreams,
                     .packed = {nullptr, packed<1>, packed<2>, packed<3>},
                     .grouped = {nullptr, grouped<1>, grouped<2>, grouped<3>},
                     .max_tiles = kTiles,
@@ -405,7 +464,7 @@ struct Loops {
         S::store_bytes(out + at, v);
         sums = S::dot(sums, one, v);
       }
-      S::template flush<0>(sums, lanes);
+      S::store_i32(lanes, S::add(S::load_i32(lanes), S::template total<0>(sums)));
     }
     std::int32_t sum = S::sum_lanes(S::load_i32(lanes));
     for (; at < n; ++at) {
@@ -433,7 +492,7 @@ struct Loops {
                     .b3 = {},
                     .s8 = Tiles<S, S8Planes<S>>::loops(),
                     .s4 = Tiles<S, S4Planes<S>>::loops(),
-                    .add_scaled = Epilogue<S>::add_scaled,
+                    .add_group = Epilogue<S>::add_group_to_tiles,
                     .epilogue = {Epilogue<S>::template run<0, std::int32_t>, Epilogue<S>::template run<1, std::int32_t>,
                                  Epilogue<S>::template run<2, std::int32_t>},
                     .float_epilogue = {Epilogue<S>::template run<0, float>, Epilogue<S>::template run<1, float>,

@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "base/words.h"
+#include "ops/linear/cuda_serves.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
 
@@ -178,9 +179,15 @@ Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
   }
   ProblemFacts facts{.op = kName, .dtype = p.x_dtype, .format = p.format, .m = p.m_max, .k = p.k};
   facts.refused = refused(p);
+  linear::add_plain_parts(p, facts);
   facts.epilogue = epilogue_words(p);
-  facts.guarantee = all_exact ? Guarantee{.math = "int8", .accumulator = "int32"}
-                              : Guarantee{.math = "f32", .accumulator = {}, .bit_stable = false};  // the kernel's own
+  if (all_exact) {
+    facts.guarantee = Guarantee{.math = "int8", .accumulator = "int32"};
+  } else {
+    facts.guarantee_on_gpu = Guarantee{.math = "f32", .accumulator = {}, .bit_stable = false};      // the kernel's own
+    facts.guarantee = p.math == LinearMath::w2a8 ? Guarantee{.math = "int8", .accumulator = "f32"}  // group scales
+                                                 : facts.guarantee_on_gpu;
+  }
   return facts;
 }
 

@@ -4,12 +4,14 @@
 //     w2_float  t = sum of x * trit, in f32; t * w_scale                        within the bound of docs/numerics.md
 // Codes are trits, or of 8 or 4 bits (s8, s4): these with w2a8 alone.
 //     then      + bias, squared ReLU, + residual, rounded to y's type
-// Group scales make either of them a float mode: t = sum over g of sum_g * w_scale[n, g].
+// Group scales: of w2a8 on a CPU, chains of t = fma(float(dot_g), w_scale[n, g], t), the same bits from every kernel;
+// else a float mode, t = sum over g of sum_g * w_scale[n, g].
 #pragma once
 
 #include <array>
 
 #include "ops/kernel.h"
+#include "ops/linear/cpu_tuning.h"
 #include "ops/linear/packed_weights.h"
 #include "ops/linear/simd_table.h"
 
@@ -74,7 +76,13 @@ struct OpTraits<Linear> {
 
 namespace linear {
 
-constexpr KernelEntry entry(const SimdTable* table) { return bind_kernel<Linear, cpu_workspace, cpu_run>(table); }
+constexpr KernelEntry entry(const SimdTable* table) {
+  KernelEntry entry = bind_kernel<Linear, cpu_workspace, cpu_run>(table);
+  entry.cpu_tuning = [](const void* t, const CpuModel& cpu, const Tuning& asked) {
+    return cpu_tuning(cpu, asked, t == nullptr ? 1 : static_cast<const SimdTable*>(t)->i2.max_streams);
+  };
+  return entry;
+}
 using Cuda = CudaTable<Linear>;
 constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
 constexpr KernelEntry entry(const ReferenceTable* table) {

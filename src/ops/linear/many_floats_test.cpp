@@ -7,51 +7,6 @@
 namespace tern::test {
 namespace {
 
-// truth_of() for problems of hundreds of millions of products: weights are unpacked once.
-Truth quick_truth(const LinearCase& c) {
-  const Linear::Problem& p = c.problem;
-  const auto k = static_cast<std::size_t>(p.k), m = static_cast<std::size_t>(c.m);
-  std::vector<double> x(m * k);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = p.x_dtype == DType::i8 ? c.x_bytes[i] / static_cast<double>(c.x_scales[i / k])
-                                  : rounded(c.x_floats[i], p.x_dtype);
-  Truth truth;
-  for (std::size_t i = 0; i < p.matrices.size(); ++i) {
-    const Linear::Matrix& matrix = p.matrices[i];
-    const PackedWeights::State& w = *c.weights[i].state();
-    const auto n = static_cast<std::size_t>(matrix.n);
-    std::vector<double> y(m * n), sizes(m * n), row(k);
-    for (std::size_t r = 0; r < n; ++r) {
-      for (std::size_t at = 0; at < k; ++at) {
-        const auto column = static_cast<std::int64_t>(at), line = static_cast<std::int64_t>(r);
-        const std::int64_t group = column / w.tile.segment_elems;
-        row[at] = w.tile.value(w.codes, line, column) *
-                  static_cast<double>(matrix.granularity.kind == Granularity::Kind::tensor
-                                          ? w.scales[0]
-                                          : w.scales[group * w.scale_stride + line]);
-      }
-      for (std::size_t token = 0; token < m; ++token) {
-        double sum = 0, size = 0;
-        for (std::size_t at = 0; at < k; ++at) {
-          sum += x[token * k + at] * row[at];
-          size += std::fabs(x[token * k + at] * row[at]);
-        }
-        const auto add = [&](double v) {
-          sum += v;
-          size += std::fabs(v);
-        };
-        if (matrix.bias) add(static_cast<double>(c.bias[i][r]));
-        if (matrix.residual) add(rounded(c.residual[i][token * n + r], matrix.y_dtype));
-        y[token * n + r] = sum;
-        sizes[token * n + r] = size;
-      }
-    }
-    truth.y.push_back(std::move(y));
-    truth.size.push_back(std::move(sizes));
-  }
-  return truth;
-}
-
 class ManyFloats : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -64,7 +19,7 @@ class ManyFloats : public ::testing::Test {
   }
   // Each of the first kernels of the list within the bound; the best alone where problems are large.
   void expect_good(const LinearCase& c, std::size_t kernels) {
-    const Truth truth = quick_truth(c);
+    const Truth truth = truth_of(c);
     const auto want = run_linear(kernels_.cpu.entry, c, 8);
     ASSERT_TRUE(want.status.ok()) << want.status.error().str();
     expect_within_bound(c, truth, kernels_.cpu, want);
@@ -134,7 +89,7 @@ TEST_F(ManyFloats, QuantizedOnTheWay) {
         p.matrices = {{.n = 200, .granularity = granularity}};
         const LinearCase c = make_case(p, random);
         const auto want = run_linear(kernels_.cpu.entry, c, 8);
-        const Truth size = quick_truth(c);
+        const Truth size = truth_of(c);
         for (const NamedKernel& kernel : kernels_.cuda) {
           const auto got = run_linear(kernel.entry, c);
           ASSERT_TRUE(got.status.ok()) << kernel.name << got.status.error().str();

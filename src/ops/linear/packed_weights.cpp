@@ -2,16 +2,14 @@
 #include "ops/linear/packed_weights.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <numeric>
-#include <vector>
 
 #include "base/errors.h"
-#include "format/checksum.h"
 #include "format/format.h"
+#include "format/invalid_value.h"
 #include "memory/workspace.h"
+#include "ops/linear/row_pieces.h"
 #include "ops/ranges.h"
 #include "ops/views.h"
 
@@ -114,7 +112,6 @@ struct Places {
     state.granularity = w.granularity;
     state.tile = Tile16::of(w.n, w.k, w.granularity, w.format);
     state.bytes = memory.size();
-    state.scale_stride = PackedScales::of(w.n, w.k, w.granularity).stride;
     WorkspaceLedger ledger(memory.data());
     codes = ledger.book<std::uint8_t>(static_cast<std::size_t>(state.tile.bytes()));
     scales = ledger.book<float>(0);
@@ -123,16 +120,11 @@ struct Places {
   }
 };
 
-// As many slots as are worth a thread.
-int slots_for(std::int64_t bytes, const Threads& threads) {
-  return static_cast<int>(std::clamp<std::int64_t>(bytes / 16384, 1, threads.count()));
-}
-
 // Each thread touches first what it would read, so that pages lie near it.
 void touch_first(const Places& places, const Threads& threads) {
   constexpr std::int64_t kPage = 4096;
   const Tile16& tile = places.state.tile;
-  const int slots = slots_for(tile.bytes(), threads);
+  const int slots = static_cast<int>(std::clamp<std::int64_t>(tile.bytes() / 16384, 1, threads.count()));
   threads.run(slots, [&](int slot) {
     const std::int64_t begin = tile.tiles * slot / slots * tile.tile_bytes(),
                        end = tile.tiles * (slot + 1) / slots * tile.tile_bytes();
@@ -142,15 +134,39 @@ void touch_first(const Places& places, const Threads& threads) {
 
 constexpr std::int64_t kPieceBytes = 4 << 20;  // canonical, for all threads together
 
+// Tiles parts of pieces as they come.
+class TileSink final : public RowSink {
+ public:
+  TileSink(const Places& places, std::uint8_t* buffer) : places_(places), buffer_(buffer) {}
+  Result<std::uint8_t*> room() override { return buffer_; }
+  Status take_part(const CanonicalWeights& part, std::int64_t first) override {
+    const Tile16& tile = places_.state.tile;
+    const Packer packer(part, tile, places_.codes + first / Tile16::kRows * tile.tile_bytes());
+    bool valid = true;
+    for (std::int64_t t = 0; t < ceil_div(part.n, Tile16::kRows); ++t) valid = packer.pack_tile(t) && valid;
+    return valid ? Status() : invalid_code_error(part, first);
+  }
+  Status take_piece(const CanonicalWeights& /*piece*/, std::int64_t /*first*/) override { return {}; }
+
+ private:
+  const Places& places_;
+  std::uint8_t* buffer_;
+};
+
 }  // namespace
 
-Error invalid_code_error(const CanonicalWeights& w) {
+Error invalid_code_at(Format format, const std::uint8_t* codes, std::int64_t k, CodePlace at) {
+  return with(invalid_code(format, Scheme::absmean, codes, k, at.column),
+              error_at(at.row * k + at.column, Code::invalid_quantized_value, kWhere, "codes[{}, {}] (element {}) {}",
+                       at.row, at.column, at.row * k + at.column,
+                       format == Format::b3 ? "lies in a byte that no five trits give" : "is 3, which is no trit"));
+}
+
+Error invalid_code_error(const CanonicalWeights& w, std::int64_t first_row) {
   for (std::int64_t n = 0; n < w.n; ++n) {
-    const std::int64_t column = first_invalid_code(w.format, Scheme::absmean, w.codes + n * w.stride_bytes, w.k);
-    if (column >= 0 && column < w.k)
-      return error_at(n * w.k + column, Code::invalid_quantized_value, kWhere, "codes[{}, {}] (element {}) {}", n,
-                      column, n * w.k + column,
-                      w.format == Format::b3 ? "lies in a byte that no five trits give" : "is 3, which is no trit");
+    const std::uint8_t* row = w.codes + n * w.stride_bytes;
+    const std::int64_t column = first_invalid_code(w.format, Scheme::absmean, row, w.k);
+    if (column >= 0 && column < w.k) return invalid_code_at(w.format, row, w.k, {first_row + n, column});
   }
   return error(Code::internal, kWhere, "codes were refused that are all trits");
 }
@@ -162,7 +178,8 @@ Status check_weight_scales(const CanonicalWeights& w) {
     float scale = 0;
     std::memcpy(&scale, w.scales + i, sizeof scale);  // of any alignment
     if (!std::isfinite(scale))
-      return error_at(i, Code::invalid_scale, kWhere, "scales[{}] is {}; it must be finite", i, scale);
+      return with(infinite_scale(scale),
+                  error_at(i, Code::invalid_scale, kWhere, "scales[{}] is {}; it must be finite", i, scale));
   }
   return {};
 }
@@ -171,35 +188,20 @@ std::span<const std::uint8_t> scale_bytes(const CanonicalWeights& w) {
   const auto count = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total);
   return {reinterpret_cast<const std::uint8_t*>(w.scales), count * sizeof(float)};
 }
-std::uint64_t checksum_of(const CanonicalWeights& w) {
-  return checksum_rows({w.codes, w.n, row_bytes(w.format, w.k), w.stride_bytes}, scale_bytes(w));
-}
-
 PackedScales PackedScales::of(std::int64_t n, std::int64_t k, const Granularity& granularity) {
-  const auto stride = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(n), 16));
-  if (granularity.kind == Granularity::Kind::tensor) return {stride, 1};
-  return {stride, std::max<std::int64_t>(make_ranges(1, k, granularity).total, 1) * stride};
+  const auto rows = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(n), 16));
+  if (granularity.kind == Granularity::Kind::tensor) return {rows, 1};
+  return {rows, std::max<std::int64_t>(make_ranges(1, k, granularity).total, 1) * rows};
 }
 
-template <class Place>
-void PackedScales::put(const CanonicalWeights& w, float* scales, Place place) const {
+void PackedScales::arrange(const CanonicalWeights& w, float* scales) const {
   const auto copy_scale = [&w](std::int64_t i, float* to) { std::memcpy(to, w.scales + i, sizeof *to); };  // unaligned
   std::fill_n(scales, count, 1.0F);
   if (w.n == 0 || w.k == 0) return;
   if (w.granularity.kind == Granularity::Kind::tensor) return copy_scale(0, scales);
-  const std::int64_t per_row = count / stride;
+  const std::int64_t per_row = count / rows;
   for (std::int64_t n = 0; n < w.n; ++n)
-    for (std::int64_t s = 0; s < per_row; ++s) copy_scale(n * per_row + s, scales + place(n, s));
-}
-
-void PackedScales::arrange(const CanonicalWeights& w, float* scales) const {
-  put(w, scales, [this](std::int64_t n, std::int64_t s) { return s * stride + n; });
-}
-
-void PackedScales::arrange_for_gpu(const CanonicalWeights& w, float* scales) const {
-  put(w, scales, [per_row = stride > 0 ? count / stride : 1](std::int64_t n, std::int64_t s) {
-    return TileMma::scale_at(n, s, per_row);
-  });
+    for (std::int64_t s = 0; s < per_row; ++s) copy_scale(n * per_row + s, scales + scale_at(n, s, per_row));
 }
 
 Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format,
@@ -226,67 +228,16 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   return round_up(static_cast<std::size_t>(*codes), packed_alignment(device)) + static_cast<std::size_t>(*scales);
 }
 
-Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const Threads& threads,
+Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const RowReader* reader, const Threads& threads,
                                           std::span<std::byte> memory) {
   Places places(w, memory);
-  const Tile16& tile = places.state.tile;
-  const Packer packer(w, tile, places.codes);
-  std::atomic<bool> bad{false};
-  const int slots = slots_for(tile.bytes(), threads);
-  threads.run(slots, [&](int slot) {
-    const std::int64_t begin = tile.tiles * slot / slots, end = tile.tiles * (slot + 1) / slots;
-    for (std::int64_t t = begin; t < end; ++t)
-      if (!packer.pack_tile(t)) bad = true;
-  });
-  if (bad) return invalid_code_error(w);
-
-  PackedScales::of(w.n, w.k, w.granularity).arrange(w, places.scales);
-  places.state.checksum = checksum_of(w);
-  return std::move(places.state);
-}
-
-Result<PackedWeights::State> pack_weights(const CanonicalWeights& w, const RowReader& reader, const Threads& threads,
-                                          std::span<std::byte> memory) {
-  Places places(w, memory);
-  const Tile16& tile = places.state.tile;
-  const std::int64_t line = row_bytes(w.format, w.k);
+  const RowPieces pieces = RowPieces::of(w, reader != nullptr ? reader->row_block : 1, kPieceBytes);
   touch_first(places, threads);
-
-  // Slots read units of rows that are whole tiles and whole blocks of the reader, and tile them at once.
-  const std::int64_t unit =
-      std::min(std::lcm(Tile16::kRows, reader.row_block), std::max<std::int64_t>(w.n, 1));  // one unit may be all rows
-  const std::int64_t piece_units = std::max<std::int64_t>(kPieceBytes / std::max<std::int64_t>(line * unit, 1), 1);
-  const std::int64_t units = line > 0 ? ceil_div(w.n, unit) : 0;
-  TERN_ASSIGN(buffer, Tensor::allocate(host_memory(), DType::u8, {std::min(piece_units * unit, w.n) * line}, "pack"));
-  auto* codes = static_cast<std::uint8_t*>(buffer.data());
-  RunningChecksum sum;
-  for (std::int64_t first_unit = 0; first_unit < units; first_unit += piece_units) {
-    const std::int64_t count = std::min(piece_units, units - first_unit), piece_row = first_unit * unit;
-    const int slots = static_cast<int>(std::min<std::int64_t>(slots_for(count * unit * line, threads), count));
-    std::vector<Status> status(static_cast<std::size_t>(slots));
-    threads.run(slots, [&](int slot) {
-      const std::int64_t first = (first_unit + count * slot / slots) * unit,
-                         end = std::min((first_unit + count * (slot + 1) / slots) * unit, w.n);
-      std::uint8_t* rows = codes + (first - piece_row) * line;
-      Status& result = status[static_cast<std::size_t>(slot)];
-      result = reader.read(first, end - first, rows);
-      if (!result.ok()) return;
-      CanonicalWeights part = w;
-      part.codes = rows;
-      part.stride_bytes = line;
-      part.n = end - first;
-      const Packer packer(part, tile, places.codes + first / Tile16::kRows * tile.tile_bytes());
-      bool trits = true;
-      for (std::int64_t t = 0; t < ceil_div(part.n, Tile16::kRows); ++t) trits = packer.pack_tile(t) && trits;
-      if (!trits) result = invalid_code_error(part);
-    });
-    for (Status& result : status) TERN_RETURN_IF_ERROR(std::move(result));
-    const std::int64_t rows = std::min(count * unit, w.n - piece_row);
-    sum.add({codes, static_cast<std::size_t>(rows * line)});
-  }
+  TERN_ASSIGN(buffer, Tensor::allocate(host_memory(), DType::u8, {reader != nullptr ? pieces.bytes() : 0}, "pack"));
+  TileSink sink(places, static_cast<std::uint8_t*>(buffer.data()));
+  TERN_ASSIGN(checksum, pass_rows(w, reader, pieces, threads, sink));
   PackedScales::of(w.n, w.k, w.granularity).arrange(w, places.scales);
-  sum.add(scale_bytes(w));
-  places.state.checksum = sum.value();
+  places.state.checksum = checksum;
   return std::move(places.state);
 }
 

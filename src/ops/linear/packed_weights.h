@@ -1,8 +1,6 @@
 // What PackedWeights owns, and how it is made from canonical bytes.
 #pragma once
 
-#include <functional>
-
 #include "device/threads.h"
 #include "format/tile16.h"
 #include "format/tile_mma.h"
@@ -18,10 +16,8 @@ struct PackedWeights::State {
   DeviceId device = {};
   Tile16 tile;                          // the order of the codes on a CPU; on a GPU they are a TileMma
   const std::uint8_t* codes = nullptr;  // of the device
-  // One scale for a tensor; else on a CPU [segments][scale_stride], so that neighbouring rows lie side by side, and on
-  // a GPU as TileMma::scale_at() says
+  // One scale for a tensor, else in the order of PackedScales.
   const float* scales = nullptr;
-  std::int64_t scale_stride = 0;  // on a CPU
   std::size_t bytes = 0;
   std::uint64_t checksum = 0;
   Tensor memory;  // empty when the memory is the caller's
@@ -46,38 +42,38 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
                                          DeviceKind device = DeviceKind::cpu);
 constexpr std::size_t packed_alignment(DeviceKind device) { return device == DeviceKind::cpu ? 64 : 256; }
 
-// Fills state.codes and state.scales, which lie in `memory`; each thread touches first what it would read.
-Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const Threads& threads,
-                                          std::span<std::byte> memory);
+struct RowReader;
 
-// The same from rows that a reader brings in pieces, so that they never lie in canonical order all at once.
-struct RowReader {
-  std::int64_t row_block = 1;  // pieces begin and end at multiples of it
-  // Writes rows first .. first + count - 1 in the weights' format, dense, and their scales where weights.scales points.
-  // Called by several threads at once.
-  std::function<Status(std::int64_t first, std::int64_t count, std::uint8_t* codes)> read;
-};
-Result<PackedWeights::State> pack_weights(const CanonicalWeights& scales_and_shape, const RowReader& reader,
+// Fills state.codes and state.scales, which lie in `memory`, from codes that lie on the host; each thread touches first
+// what it would read. With a reader the rows come from it (row_pieces.h).
+Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const RowReader* reader,
                                           const Threads& threads, std::span<std::byte> memory);
+inline Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const Threads& threads,
+                                                 std::span<std::byte> memory) {
+  return pack_weights(weights, nullptr, threads, memory);
+}
 
 // Finite, and above 0 where the format is one of trits.
 Status check_weight_scales(const CanonicalWeights& weights);
-// The error of the first code that is no trit; there must be one.
-Error invalid_code_error(const CanonicalWeights& weights);
-std::uint64_t checksum_of(const CanonicalWeights& weights);
+// The error of a code that is no trit, whose row is `codes`; and of the first among rows, which begin at `first_row`:
+// there must be one.
+struct CodePlace {
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+};
+Error invalid_code_at(Format format, const std::uint8_t* codes, std::int64_t k, CodePlace at);
+Error invalid_code_error(const CanonicalWeights& rows, std::int64_t first_row);
+std::span<const std::uint8_t> scale_bytes(const CanonicalWeights& weights);
 
-// Scales as kernels read them, [segments][stride], or on a GPU with their tiles; those of rows that are not there
-// are 1.
+// Scales in the order in which kernels read them, the same on CPUs and GPUs: those of a tile's rows and of a group side
+// by side, group after group, tile after tile. Rows that are not there have 1.
 struct PackedScales {
-  std::int64_t stride = 0;
+  std::int64_t rows = 0;  // of whole tiles
   std::int64_t count = 0;
   static PackedScales of(std::int64_t n, std::int64_t k, const Granularity& granularity);
   void arrange(const CanonicalWeights& weights, float* scales) const;
-  void arrange_for_gpu(const CanonicalWeights& weights, float* scales) const;
-
- private:
-  template <class Place>
-  void put(const CanonicalWeights& weights, float* scales, Place place) const;  // place(row, segment)
+  static constexpr auto scale_at = Tile16::scale_at;
 };
+static_assert(PackedScales::scale_at(35, 2, 3) == TileMma::scale_at(35, 2, 3));  // both devices have one order
 
 }  // namespace tern

@@ -41,8 +41,8 @@ struct CodeSums {
       return S::dot(sums, codes, with);
   }
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {
-    S::template flush<kShift>(sums, to);
+  static typename S::I total(A sums) {
+    return S::template total<kShift>(sums);
   }
 };
 
@@ -62,9 +62,9 @@ struct ByteSums {
     return S::dot_bytes(sums, codes, with);
   }
   template <int kShift>
-  static void flush(A sums, std::int32_t* to) {
+  static A total(A sums) {
     static_assert(kShift == 0);
-    S::store_i32(to, S::add(S::load_i32(to), sums));
+    return sums;
   }
 };
 

@@ -1,4 +1,5 @@
 // The slow truth of linear: docs/numerics.md said again in code, one output at a time, on one thread.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -57,18 +58,39 @@ void write_y(std::byte* data, DType dtype, std::int64_t index, float v) {
   }
 }
 
-// The sum in f64, where int8 products and their sums are exact. Group scales enter here, the others in the epilogue.
-double dot(const Matrix& matrix, const Token& token, std::int64_t n) {
+// The sum over a segment in f64, where int8 products and their sums are exact.
+double dot(const PackedWeights::State& w, const Token& token, std::int64_t n, std::int64_t segment) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < w.tile.elems_of(segment); ++i) {
+    const std::int64_t k = segment * w.tile.segment_elems + i;
+    sum += token.x[static_cast<std::size_t>(k)] * w.tile.value(w.codes, n, k);
+  }
+  return sum;
+}
+
+float scale_of(const PackedWeights::State& w, std::int64_t n, std::int64_t segment) {
+  return w.granularity.kind == Granularity::Kind::tensor
+             ? w.scales[0]
+             : w.scales[PackedScales::scale_at(n, segment, w.tile.segments)];
+}
+
+// Group scales enter here, the others in the epilogue.
+float sum_of(const Matrix& matrix, const Token& token, std::int64_t n, LinearMath math) {
   const PackedWeights::State& w = *matrix.weights;
-  double total = 0;
-  for (std::int64_t g = 0; g < w.tile.segments; ++g) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < w.tile.elems_of(g); ++i) {
-      const std::int64_t k = g * w.tile.segment_elems + i;
-      sum += token.x[static_cast<std::size_t>(k)] * w.tile.value(w.codes, n, k);
-    }
-    if (w.granularity.kind != Granularity::Kind::group) return sum;
-    total += sum * static_cast<double>(w.scales[g * w.scale_stride + n]);
+  const std::int64_t groups = w.tile.segments;
+  if (w.granularity.kind != Granularity::Kind::group)
+    return groups == 0 ? 0.0F : static_cast<float>(dot(w, token, n, 0));
+  if (math == LinearMath::w2_float) {
+    double total = 0;
+    for (std::int64_t g = 0; g < groups; ++g) total += dot(w, token, n, g) * static_cast<double>(scale_of(w, n, g));
+    return static_cast<float>(total);
+  }
+  float total = 0;
+  for (std::int64_t first = 0; first < groups; first += kChainGroups) {
+    float chain = 0;
+    for (std::int64_t g = first; g < std::min(groups, first + kChainGroups); ++g)
+      chain = std::fma(static_cast<float>(dot(w, token, n, g)), scale_of(w, n, g), chain);
+    total = first == 0 ? chain : total + chain;
   }
   return total;
 }
@@ -85,16 +107,15 @@ Status reference_run(const ReferenceTable&, const Params& p, const Exec&) {
       const Matrix& matrix = p.matrices[i];
       const Linear::Matrix& spec = matrix.spec;
       for (std::int64_t n = 0; n < spec.n; ++n) {
-        const double sum = dot(matrix, *token, n);
         if (spec.y_dtype == DType::i32) {
-          const auto bare = static_cast<std::int32_t>(sum);
+          const PackedWeights::State& w = *matrix.weights;
+          const auto bare = static_cast<std::int32_t>(w.tile.segments == 0 ? 0 : dot(w, *token, n, 0));
           std::memcpy(matrix.y + (m * matrix.y_stride + n) * 4, &bare, sizeof bare);
           continue;
         }
-        float t = static_cast<float>(sum);
+        float t = sum_of(matrix, *token, n, p.math);
         if (p.math == LinearMath::w2a8) t = t / token->s;
-        if (spec.granularity.kind != Granularity::Kind::group)
-          t = t * matrix.weights->scales[spec.granularity.kind == Granularity::Kind::tensor ? 0 : n];
+        if (spec.granularity.kind != Granularity::Kind::group) t = t * scale_of(*matrix.weights, n, 0);
         if (spec.bias) t = t + activation_quantize::read(matrix.bias, DType::f32, n);
         if (spec.activation == Activation::squared_relu) {
           const float r = t < 0 ? 0.0F : t;

@@ -24,6 +24,9 @@ inline constexpr std::int64_t kPanelTokens = 16;
 inline constexpr std::int64_t kPanelColumns = 64;
 inline constexpr std::int64_t kPanelBytes = kPanelTokens * kPanelColumns;
 
+// Groups whose scaled sums are added up in one chain of fused multiply-adds; the sums of chains are added up in order.
+inline constexpr std::int64_t kChainGroups = 128;
+
 // Columns whose products with floats are added up in one chain, in order; such sums are added up in f64.
 inline constexpr std::int64_t kFloatColumns = 128;
 
@@ -43,7 +46,7 @@ inline std::int32_t times(std::int32_t sum, std::int32_t by) {
 struct EpilogueBlock {
   std::int64_t n = 0, tokens = 0;
   std::int64_t ld = 0;                   // of sums
-  const std::int32_t* x_sums = nullptr;  // taken off sums of int32: codes are more than weights
+  const std::int32_t* x_sums = nullptr;  // subtracted from int32 sums, because codes are unsigned (weight + 1)
   std::int64_t x_sums_stride = 0;
   const float* s = nullptr;  // divides, unless it is 0
   const float* w_scales = nullptr;
@@ -60,6 +63,7 @@ struct PackedTiles {
   const std::uint8_t* w[kMaxStreams] = {};
   std::int32_t* sums[kMaxStreams] = {};
   int streams = 1;
+  std::int64_t ahead = 0;  // bytes of each stream that are fetched before they are asked for
   std::int64_t count = 0;  // tiles of each stream
   std::int64_t tile_bytes = 0;
 };
@@ -67,14 +71,14 @@ struct PackedTiles {
 // The same with all their groups of columns, a scale each.
 struct GroupedTiles {
   const std::uint8_t* w[kMaxStreams] = {};
-  const float* scales[kMaxStreams] = {};  // of the first group; those of the next lie scale_stride on
-  std::int64_t scale_stride[kMaxStreams] = {};
-  double* totals[kMaxStreams] = {};
+  const float* scales[kMaxStreams] = {};  // [tile][segment][row of the tile]
+  float* totals[kMaxStreams] = {};
   int streams = 1;
+  std::int64_t ahead = 0;
   std::int64_t count = 0;
   std::int64_t tile_bytes = 0;
   std::int64_t segments = 0, segment_lines = 0, last_lines = 0;
-  const std::int32_t* x_sums = nullptr;  // [tokens][segments], taken off each sum
+  const std::int32_t* x_sums = nullptr;  // [tokens][segments], subtracted from each sum
   std::int64_t ld = 0;                   // of totals
 };
 
@@ -103,11 +107,10 @@ struct ManyTokens {
 // The loops over tiles of one format. Sums go to sums[token * ld + row].
 struct TileLoops {
   std::int32_t zero;  // what a code is more than its weight
-  // sums += code * x over `lines` lines, or = where they are fresh. By tokens; one of them takes `streams` streams
-  // best.
-  int streams;
+  // sums += code * x over `lines` lines, or = where they are fresh. By tokens; one of them can read so many streams.
+  int max_streams;
   void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
-  // totals += float(sum - x_sum) * scale, group after group, for as few.
+  // totals = chains of fma(float(sum - x_sum), scale, total), group after group, for as few.
   void (*grouped[kFewTokens + 1])(const GroupedTiles& tiles, Tokens<std::int8_t> x);
   // The sums for many tokens, with up to `max_tiles` tiles and best with `codes_bytes` of decoded codes. `begin`, where
   // there is one, readies a thread for them and `end` ends that; then activations are staged as tiles.
@@ -128,8 +131,9 @@ struct SimdTable {
   std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
   TileLoops i2, b3, s8, s4;  // b3 is empty where the list has no kernel for it
-  // totals += float(sum - less) * scale, product and sum rounded apart, of n rows
-  void (*add_scaled)(const std::int32_t* sums, std::int32_t less, const float* scales, std::int64_t n, double* totals);
+  // chain = fma(float(sum - less), scale, chain) for the rows of some tiles, whose scales lie scale_step apart.
+  void (*add_group)(const std::int32_t* sums, std::int32_t less, const float* scales, std::int64_t scale_step,
+                    std::int64_t tiles, float* chain);
   void (*epilogue[kOuts])(const std::int32_t* sums, const EpilogueBlock& block);
   void (*float_epilogue[kOuts])(const float* sums, const EpilogueBlock& block);
 };

@@ -1,4 +1,4 @@
-// Every linear kernel, and the generic loops at every width: the reference's bits where the contract decides them, the
+// Every linear kernel, and the generic loops at every width: the bits of the truth where the contract decides them, the
 // stated bound of float64 where it does not.
 #include <gtest/gtest.h>
 
@@ -159,10 +159,10 @@ TEST_P(LinearOf, RealShapesAndThreads) {
     Problem p{.m_max = s.m, .k = s.k};
     p.matrices = {{.n = s.n, .granularity = Granularity::row(), .bias = true}};
     const LinearCase c = make_case(p, random);
-    const auto want = run_linear(test::linear_reference(), c);
+    const auto want = test::true_bits(c);
     for (const NamedKernel& kernel : kernels)
       for (int threads = 1; threads <= 9; threads += kernel.name.ends_with("avx2") ? 1 : 4)
-        ASSERT_EQ(run_linear(kernel.entry, c, threads).y, want.y) << kernel.name << ' ' << threads << describe(c);
+        ASSERT_EQ(run_linear(kernel.entry, c, threads).y, want) << kernel.name << ' ' << threads << describe(c);
   }
 }
 
@@ -232,7 +232,7 @@ TEST_P(LinearOf, ResidualMayBeTheOutput) {
   Problem p{.m_max = 5, .k = 64};
   p.matrices = {{.n = 20, .residual = true}};
   const LinearCase c = make_case(p, random);
-  const auto want = run_linear(test::linear_reference(), c);
+  const auto want = test::true_bits(c);
   for (const NamedKernel& kernel : all_kernels()) {
     std::vector<float> y = c.residual[0];
     Linear::Output output{.weights = c.weights[0], .y = {y.data(), DType::f32, {5, 20}}};
@@ -242,8 +242,88 @@ TEST_P(LinearOf, ResidualMayBeTheOutput) {
                                                            .outputs = {&output, 1}});
     ASSERT_TRUE(params.ok()) << params.error().str();
     ASSERT_TRUE(test::run_entry(kernel.entry, c.problem, *params, 1).ok());
-    EXPECT_EQ(std::memcmp(y.data(), want.y[0].data(), want.y[0].size()), 0) << kernel.name;
+    EXPECT_EQ(std::memcmp(y.data(), want[0].data(), want[0].size()), 0) << kernel.name;
   }
+}
+
+// --- group scales
+
+TEST_P(LinearOf, GroupScalesAreTheTruthsBits) {
+  Random random(16);
+  std::vector<NamedKernel> kernels = all_kernels();
+  std::erase_if(kernels, [](const NamedKernel& kernel) { return kernel.on_gpu; });  // they add up in another order
+  std::size_t turn = 0;
+  for (const std::int64_t m : {1, 2, 3, 4, 9, 33})
+    for (const std::int64_t k : {1, 17, 64, 300, 1000})
+      for (const std::int64_t group : {1, 3, 7, 32, 64, 100, 128, 999, 2000}) {
+        if (group == 1 && k == 1000 && m > 4) continue;  // long, and k = 300 has as many chains
+        ++turn;
+        const DType types[] = {DType::f32, DType::bf16, DType::f16};
+        Problem p{.m_max = m, .k = k, .x_dtype = turn % 4 == 0 ? DType::f32 : DType::i8};
+        p.matrices = {{.n = 21 + static_cast<std::int64_t>(turn % 3) * 16,
+                       .granularity = Granularity::group(group),
+                       .y_dtype = types[turn % 3],
+                       .bias = turn % 2 == 0,
+                       .activation = turn % 5 == 0 ? Activation::squared_relu : Activation::none,
+                       .residual = turn % 7 == 0}};
+        const W weights[] = {W::random, W::random, W::plus, W::minus};
+        expect_same(make_case(p, random, turn % 3 == 0 ? X::top : X::random, weights[turn % 4]), kernels,
+                    1 + static_cast<int>(turn % 3));
+        if (HasFatalFailure()) return;
+      }
+}
+
+// Scales of very different sizes: the order of the sums, and that each product and sum is rounded once, both matter.
+TEST_P(LinearOf, GroupScalesAreAddedUpInChainsOfFusedProducts) {
+  Problem p{.m_max = 1, .k = 300, .format = GetParam()};
+  p.matrices = {{.n = 1, .granularity = Granularity::group(1)}};
+  Random random(17);
+  LinearCase c = make_case(p, random, X::top, W::plus);
+  c.x_scales[0] = 1;
+  const std::vector<std::int8_t> ones(300, 1);
+  pack_row(GetParam(), ones.data(), 300, c.codes[0].data());
+  std::vector<float>& scales = c.scales[0];
+  for (std::size_t g = 0; g < scales.size(); ++g)
+    scales[g] = (g % 2 == 0 ? 1.0F : 0x1p-24F) * (1.0F + static_cast<float>(random.below(1 << 20)) * 0x1p-20F);
+  c.weights[0] = test::pack_for_test(c.codes[0], scales, 1, 300, Granularity::group(1), GetParam());
+  float total = 0, plain = 0;
+  for (std::size_t first = 0; first < 300; first += 128) {
+    float chain = 0;
+    for (std::size_t g = first; g < std::min<std::size_t>(300, first + 128); ++g)
+      chain = std::fma(static_cast<float>(c.x_bytes[g]), scales[g], chain);
+    total += chain;
+  }
+  for (std::size_t g = 0; g < 300; ++g) plain += static_cast<float>(c.x_bytes[g]) * scales[g];
+  ASSERT_NE(total, plain);  // or the scales show nothing
+  const auto want = test::true_bits(c);
+  EXPECT_EQ(activation_quantize::read(want[0].data(), DType::f32, 0), total);
+  std::vector<NamedKernel> kernels = listed_kernels();
+  std::erase_if(kernels, [](const NamedKernel& kernel) { return kernel.on_gpu; });
+  expect_same(c, kernels);
+}
+
+// --- how weights are read
+
+TEST_P(LinearOf, NoBitDependsOnStreamsAndPrefetching) {
+  Random random(18);
+  for (const Granularity& granularity : {Granularity::row(), Granularity::group(64)})
+    for (const std::int64_t m : {1, 2}) {
+      Problem p{.m_max = m, .k = 600};
+      p.matrices = {{.n = 300, .granularity = granularity}, {.n = 37, .granularity = granularity}};
+      const LinearCase c = make_case(p, random);
+      for (const NamedKernel& kernel : listed_kernels()) {
+        if (kernel.on_gpu) continue;
+        const auto want = run_linear(kernel.entry, c);
+        ASSERT_TRUE(want.status.ok());
+        for (const int streams : {1, 2, 3, 4})
+          for (const int ahead : {0, 64, 4096, 1 << 20}) {
+            const Tuning tuning{.streams = streams, .ahead_bytes = ahead};
+            for (const int threads : {1, 3})
+              ASSERT_EQ(run_linear(kernel.entry, c, threads, &tuning).y, want.y)
+                  << kernel.name << ' ' << name(tuning) << ' ' << threads << " threads";
+          }
+      }
+    }
 }
 
 // --- float modes
@@ -356,7 +436,7 @@ TEST(PackedScalesOf, GpusHaveThemWithTheirTiles) {
   const PackedScales packed = PackedScales::of(n, k, w.granularity);
   ASSERT_EQ(packed.count, 48 * groups);
   std::vector<float> scales(static_cast<std::size_t>(packed.count), -1.0F);
-  packed.arrange_for_gpu(w, scales.data());
+  packed.arrange(w, scales.data());
   auto at = scales.begin();
   for (std::int64_t tile = 0; tile < 3; ++tile)
     for (std::int64_t group = 0; group < groups; ++group)

@@ -14,8 +14,7 @@ Result<OpCase> bench_ternary_dequantize(const BenchRequest& request, const Conte
                                            .scheme = source.scheme,
                                            .granularity = source.granularity,
                                            .format = source.format};
-  // Before a gigabyte is filled: does any kernel take it?
-  TERN_RETURN_IF_ERROR(TernaryDequantizePlan::select(context, problem));
+  TERN_RETURN_IF_ERROR(check_kernels<TernaryDequantize>(request, context, problem));
   TERN_ASSIGN(made, TernaryCopies::make(request, context, source));
   const auto copies = std::make_shared<const TernaryCopies>(std::move(made));
 

@@ -128,6 +128,10 @@ class Driver {
 
 }  // namespace
 
+const SimdTable& loops_for(Capabilities instructions) {
+  return *static_cast<const SimdTable*>(loops_table(OpTraits<TernaryDequantize>::kName, instructions));
+}
+
 std::size_t cpu_workspace(const SimdTable&, const TernaryDequantize::Problem&, int) { return 0; }
 
 Status cpu_run(const SimdTable& table, const Params& params, const Exec& exec) {

@@ -3,6 +3,7 @@
 
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/invalid_value.h"
 #include "ops/views.h"
 
 namespace tern {
@@ -44,9 +45,11 @@ Error ternary_dequantize::invalid_code_error(const Params& params) {
     const std::uint8_t* codes = params.codes + row * params.codes_stride;
     const std::int64_t column = first_invalid_code(p.format, p.scheme, codes, p.k);
     if (column >= 0 && column < p.k)
-      return error_at(row * p.k + column, Code::invalid_quantized_value, OpTraits<TernaryDequantize>::kName,
-                      "codes[{}, {}] (element {}) is {}; {} has codes from {} to {}", row, column, row * p.k + column,
-                      read_code(p.format, codes, column), name(p.scheme), range.min, range.max);
+      return with(
+          invalid_code(p.format, p.scheme, codes, p.k, column),
+          error_at(row * p.k + column, Code::invalid_quantized_value, OpTraits<TernaryDequantize>::kName,
+                   "codes[{}, {}] (element {}) is {}; {} has codes from {} to {}", row, column, row * p.k + column,
+                   read_code(p.format, codes, column), name(p.scheme), range.min, range.max));
   }
   return error(Code::internal, OpTraits<TernaryDequantize>::kName, "a kernel refused codes that are all valid");
 }

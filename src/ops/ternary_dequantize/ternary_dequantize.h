@@ -24,6 +24,9 @@ struct Params {
 // The error every kernel gives when some code is invalid: looks for the first one.
 Error invalid_code_error(const Params& params);
 
+// The loops of the best instruction set with these capabilities, for values that are not stored.
+const SimdTable& loops_for(Capabilities instructions);
+
 struct ReferenceTable {};
 
 std::size_t reference_workspace(const ReferenceTable&, const TernaryDequantize::Problem&, int threads);

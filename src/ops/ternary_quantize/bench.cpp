@@ -54,8 +54,7 @@ Result<OpCase> from_host_case(const BenchRequest& request, const Context& contex
 
 Result<OpCase> bench_ternary_quantize(const BenchRequest& request, const Context& context) {
   TERN_ASSIGN(problem, ternary_problem(request));
-  // Before a gigabyte is filled: does any kernel take it?
-  TERN_RETURN_IF_ERROR(TernaryQuantizePlan::select(context, problem));
+  TERN_RETURN_IF_ERROR(check_kernels<TernaryQuantize>(request, context, problem));
   if (request.from_host) return from_host_case(request, context, problem);
   TERN_ASSIGN(made, TernaryCopies::make(request, context, problem));
   const auto copies = std::make_shared<const TernaryCopies>(std::move(made));

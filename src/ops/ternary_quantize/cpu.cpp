@@ -353,15 +353,8 @@ class Driver {
 
 }  // namespace
 
-const SimdTable& loops_for(Capabilities machine) {
-  const SimdTable* found = nullptr;
-  for (const Kernel& kernel : kernel_list()) {  // best first; the scalar one, which every machine can run, is last
-    const bool ours = kernel.info.op == OpTraits<TernaryQuantize>::kName && kernel.info.device == DeviceKind::cpu &&
-                      kernel.info.isa != "reference" && kernel.entry.table != nullptr;
-    if (found == nullptr && ours && machine.includes(kernel.info.needs))
-      found = static_cast<const SimdTable*>(kernel.entry.table);
-  }
-  return *found;
+const SimdTable& loops_for(Capabilities instructions) {
+  return *static_cast<const SimdTable*>(loops_table(OpTraits<TernaryQuantize>::kName, instructions));
 }
 
 std::size_t cpu_workspace(const SimdTable&, const TernaryQuantize::Problem& problem, int threads) {

@@ -1,5 +1,5 @@
-// Codes of quads in registers: what they need to know of a scale, how they are made, packed and stored. For .cu files
-// only.
+// Makes codes of quads in registers: the limits that follow from a scale, the comparison, packing and storing. For .cu
+// files only.
 #pragma once
 
 #include "ops/ternary_quantize/cuda_quads.h"
@@ -7,7 +7,7 @@
 namespace tern::ternary_quantize {
 namespace {
 
-// ---- arithmetic whose sign is a comparison: that of a difference is never rounded away ----
+// ---- arithmetic before a comparison: rounding never changes the sign of a difference ----
 
 __device__ inline float plus(float a, float b) { return __fadd_rn(a, b); }
 __device__ inline double plus(double a, double b) { return __dadd_rn(a, b); }

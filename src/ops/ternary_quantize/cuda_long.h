@@ -23,7 +23,7 @@ struct Piece {
 };
 struct State {
   double scale;
-  int done;  // kMse: the scale stands
+  int done;  // kMse: the scale no longer changes
 };
 
 // How ranges of len elements are split, and the workspace for it.
@@ -131,7 +131,7 @@ class BlockSums {
   int count_ = 0;
 };
 
-// Statistics of pieces. kRule kMse: of what is above half the scale so far, unless it stands.
+// Statistics of pieces. With kRule kMse: of the values above half of the current scale, unless that no longer changes.
 template <class E, int kRule>
 __global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kRule>) measure_pieces(const LongJob<E> long_job) {
   const Job<E>& job = long_job.job;

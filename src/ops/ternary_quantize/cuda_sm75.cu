@@ -10,7 +10,7 @@ extern const Cuda cuda_sm75;
 
 namespace {
 
-// ---- codes where ranges share bytes, or rows of a tensor-wide range lie apart ----
+// ---- codes where ranges share bytes, or where the rows of a tensor-wide range have gaps between them ----
 
 template <class E>
 struct ByteJob {

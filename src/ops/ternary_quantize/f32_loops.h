@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ops/ternary_quantize/error_loops.h"
+#include "ops/ternary_quantize/pair_loops.h"
 #include "ops/ternary_quantize/scale.h"
 #include "ops/ternary_quantize/simd_table.h"
 #include "simd/pairwise_fold.h"
@@ -193,6 +194,10 @@ struct F32Loops {
                  });
   }
 
+  static void pair_sums(const void* x, const void* y, std::int64_t n, double* of, std::int64_t* zeros) {
+    PairLoops<S>::template block<kNearBytes>(as_f32(x), as_f32(y), static_cast<std::size_t>(n), of, zeros);
+  }
+
   template <int kRule>
   [[gnu::always_inline]] static I code(F x, F by) {
     if constexpr (kRule == kInt2)
@@ -314,6 +319,7 @@ struct F32Loops {
     l.max_abs = max_abs;
     l.max_signed = max_signed;
     l.error_sums = error_sums;
+    l.pair_sums = pair_sums;
     add_codes<F32Loops>(l);
     return l;
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/ternary_quantize/pair_loops.h"
 #include "ops/ternary_quantize/scale.h"
 #include "ops/ternary_quantize/simd_table.h"
 #include "simd/pairwise_fold.h"
@@ -154,6 +155,7 @@ struct F64Loops {
     l.max_abs = max_abs;
     l.max_signed = max_signed;
     l.error_sums = error_sums;
+    l.pair_sums = pair_sums_f64;
     add_codes<F64Loops>(l);
     return l;
   }

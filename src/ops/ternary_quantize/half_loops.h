@@ -111,6 +111,13 @@ struct HalfLoops {
                  });
   }
 
+  static void pair_sums(const void* x, const void* y, std::int64_t elems, double* of, std::int64_t* zeros) {
+    alignas(64) float block[kBlock];
+    const auto n = static_cast<std::size_t>(elems);
+    widen(static_cast<const std::uint16_t*>(x), n, block);
+    PairLoops<S>::template block<0>(block, static_cast<const float*>(y), n, of, zeros);
+  }
+
   // The bits of the largest value that is not above h.
   static std::uint16_t not_above(float h) {
     if constexpr (kSource == kBf16) return static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, h) >> 16);
@@ -172,6 +179,7 @@ struct HalfLoops {
     l.max_abs = max_abs;
     l.max_signed = max_signed;
     l.error_sums = error_sums;
+    l.pair_sums = pair_sums;
     add_codes<HalfLoops>(l);
     return l;
   }

@@ -1,4 +1,5 @@
 // A tensor in pieces of rows, its scale found first and then given; and the sums that quality is made of.
+#include "ops/ordered_sum.h"
 #include "tests/support/quantize_checks.h"
 
 namespace tern {
@@ -133,10 +134,63 @@ TEST(ErrorSums, SquaresBeyondF32AreInfinite) {
   }
 }
 
-TEST(LoopsFor, AMachineGetsWhatItCanRun) {
-  EXPECT_EQ(&ternary_quantize::loops_for({}), &ternary_quantize::loops_for({}));
-  const auto& best = ternary_quantize::loops_for(host_device().capabilities);
-  EXPECT_NE(best.of[0].error_sums, nullptr);
+TEST(PairSums, AreTheContractsForEveryInstructionSet) {
+  Random random(4);
+  for (const DType dtype : kPieceDtypes)
+    for (const std::int64_t n : {1, 2, 3, 4, 5, 63, 64, 65, 127, 128, 129, 511, 640, 1000, 1023, 1024}) {
+      const auto data = weights(dtype, n, random, std::ldexp(1.0, static_cast<int>(random.below(20)) - 10));
+      test::Guarded<std::byte> x(data.size());
+      std::copy(data.begin(), data.end(), x.data());
+      const DType y_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
+      std::vector<std::byte> y(static_cast<std::size_t>(n) * size_of(y_dtype));
+      std::int64_t zeros = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t code = random.below(3) - 1;
+        write_element(y.data(), y_dtype, i, static_cast<double>(code) * 0.0137);
+        zeros += code == 0 ? 1 : 0;
+      }
+      const auto a = [&](std::int64_t i) { return read_element(data.data(), dtype, i); };
+      const auto b = [&](std::int64_t i) { return read_element(y.data(), y_dtype, i); };
+      const double want[4] = {ordered_sum(n, [&](std::int64_t i) { return a(i) * a(i); }),
+                              ordered_sum(n, [&](std::int64_t i) { return (a(i) - b(i)) * (a(i) - b(i)); }),
+                              ordered_sum(n, [&](std::int64_t i) { return a(i) * b(i); }),
+                              ordered_sum(n, [&](std::int64_t i) { return b(i) * b(i); })};
+      test::Guarded<std::byte> guarded_y(y.size());
+      std::copy(y.begin(), y.end(), guarded_y.data());
+      for (const NamedKernel& kernel : kernels()) {
+        if (kernel.name == "reference") continue;
+        const auto& loops = static_cast<const SimdTable*>(kernel.entry.table)->of[static_cast<std::size_t>(dtype)];
+        double of[4] = {-1, -1, -1, -1};
+        std::int64_t counted = 1000;
+        loops.pair_sums(x.data(), guarded_y.data(), n, of, &counted);
+        EXPECT_EQ(counted, 1000 + zeros) << kernel.name << ' ' << name(dtype) << ' ' << n;
+        for (int t = 0; t < 4; ++t) EXPECT_EQ(of[t], want[t]) << kernel.name << ' ' << name(dtype) << ' ' << n;
+      }
+    }
+}
+
+TEST(PairSums, ShowWhatIsNotFinite) {
+  for (const float bad : {HUGE_VALF, -HUGE_VALF, std::nanf("")})
+    for (const std::size_t at : {0U, 127U, 128U, 1000U}) {
+      std::vector<float> x(1001, 1.0F), y(1001, 1.0F);
+      x[at] = bad;
+      for (const NamedKernel& kernel : kernels()) {
+        if (kernel.name == "reference") continue;
+        double of[4] = {};
+        std::int64_t zeros = 0;
+        static_cast<const SimdTable*>(kernel.entry.table)->of[0].pair_sums(x.data(), y.data(), 1001, of, &zeros);
+        EXPECT_FALSE(std::isfinite(of[0])) << kernel.name << ' ' << at;
+      }
+    }
+}
+
+// The best loops of the list with the capabilities that are left, as a selection of the kernel has them.
+TEST(LoopsFor, AMachineGetsTheBestThatItCanRun) {
+  for (const Kernel& kernel : kernel_list())
+    if (kernel.info.op == "ternary_quantize" && kernel.info.format == Format::i2 && kernel.entry.table != nullptr &&
+        kernel.info.device == DeviceKind::cpu && kernel.info.isa != "reference") {
+      EXPECT_EQ(&ternary_quantize::loops_for(kernel.info.needs), kernel.entry.table) << kernel.info.name;
+    }
 }
 
 }  // namespace

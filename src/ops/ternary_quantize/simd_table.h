@@ -29,6 +29,10 @@ struct SourceLoops {
   // sums above these are right to 6 digits, and infinite where a square is beyond f32 (of f64: beyond f64). h is above
   // 1e-15, so that squares below f32 do not matter.
   void (*error_sums)(const void* x, std::int64_t n, double h, double* of);
+  // Of a block of up to 1,024 pairs of x and what became of it, y (f32, or f64 beside f64): of[0] to [3] are the sums
+  // of x*x, (x - y)*(x - y), x*y and y*y in f64 and in the contract's order; adds how many y are 0. Where x is not
+  // finite of[0] is not.
+  void (*pair_sums)(const void* x, const void* y, std::int64_t n, double* of, std::int64_t* zeros);
   // `scale` as stored. n is a multiple of 4 except at the end of a row, whose padding is then written too.
   void (*codes[kRules][kStores])(const void* x, std::int64_t n, float scale, void* codes);
 };

@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/invalid_value.h"
 #include "ops/elements.h"
 #include "ops/views.h"
 
@@ -57,6 +58,37 @@ Result<Params> Op::bind(const TernaryQuantize::Problem& p, const TernaryQuantize
   return params;
 }
 
+Result<Params> Op::bind_rows(const TernaryQuantize::Problem& p, RowRange rows, const TernaryQuantize::Args& args) {
+  if (rows.first < 0 || rows.count < 0 || rows.first > p.rows - rows.count)
+    return error(Code::invalid_argument, kName, "rows {} to {} are not among the {} of the problem", rows.first,
+                 rows.first + rows.count, p.rows);
+  TernaryQuantize::Problem piece = p;
+  piece.rows = rows.count;
+  TERN_ASSIGN(params, bind(piece, args));
+  params.first_row = rows.first;
+  if (p.granularity == Granularity::tensor() && !p.scale_given && params.ranges.total > 0) {
+    TERN_RETURN_IF_ERROR(check_dense(kName, "given_scale", args.given_scale, DType::f32, 1));
+    params.given = static_cast<const float*>(args.given_scale.data);
+    TERN_RETURN_IF_ERROR(check_scales(kName, "given_scale", params.given, 1));
+    params.finite = true;
+  }
+  return params;
+}
+
+Result<Params> Op::bind_scale(const TernaryQuantize::Problem& p, const TernaryQuantize::Args& args) {
+  if (p.granularity != Granularity::tensor() || p.scale_given)
+    return error(Code::invalid_argument, kName, "scales by {}{} are not one that is computed from all rows",
+                 name(p.granularity), p.scale_given ? ", given" : "");
+  Params params{.problem = p, .ranges = make_ranges(p.rows, p.k, p.granularity)};
+  TERN_ASSIGN(x, as_rows(kName, "x", args.x, p.dtype, p.rows, p.k));
+  TERN_RETURN_IF_ERROR(check_dense(kName, "scales", args.scales, DType::f32, params.ranges.total));
+  TERN_RETURN_IF_ERROR(check_apart(kName, "x", bytes_of(args.x), "scales", bytes_of(args.scales)));
+  params.x = args.x.data;
+  params.x_stride = x.stride;
+  params.scales = static_cast<float*>(args.scales.data);
+  return params;
+}
+
 Error ternary_quantize::non_finite_error(const Params& params, std::int64_t index) {
   const std::int64_t row = index / params.problem.k, column = index % params.problem.k;
   const double value = read_element(params.x, params.problem.dtype, row * params.x_stride + column);
@@ -72,10 +104,11 @@ Error ternary_quantize::scale_error(const Params& params, std::int64_t range, do
   const std::string whose = per_row == 0   ? "the tensor"
                             : per_row == 1 ? fmt::format("row {}", range)
                                            : fmt::format("group {} of row {}", range % per_row, range / per_row);
-  return error_at(
-      range, Code::invalid_scale, OpTraits<TernaryQuantize>::kName,
-      "the scale of {} is {:.6g}, and the largest f32 is {:.6g}; scales are stored in f32, so make x smaller", whose,
-      scale, std::numeric_limits<float>::max());
+  return with(
+      invalid_scale(scale),
+      error_at(range, Code::invalid_scale, OpTraits<TernaryQuantize>::kName,
+               "the scale of {} is {:.6g}, and the largest f32 is {:.6g}; scales are stored in f32, so make x smaller",
+               whose, scale, std::numeric_limits<float>::max()));
 }
 
 }  // namespace tern

@@ -12,6 +12,7 @@
 #include "ops/kernel.h"
 #include "ops/ranges.h"
 #include "ops/ternary_quantize/simd_table.h"
+#include "tern/layout.h"
 #include "tern/quantize.h"
 
 namespace tern {
@@ -29,7 +30,7 @@ struct Params {
   const float* given = nullptr;  // null: the scheme computes its scales
   std::int64_t given_step = 0;   // 0: one for all ranges, 1: one per range
 
-  // For who walks through a large tensor in pieces of rows, on a CPU. For the scale of all of them codes may be null:
+  // Of pieces of rows of a large tensor, on a CPU (bind_rows, bind_scale). For the scale of all rows codes are null:
   // then the scale of a tensor-wide range is all that is computed, and given with each piece.
   std::int64_t first_row = 0;  // of the tensor, for the words of errors
   bool finite = false;         // known to hold no other values; for given scales
@@ -40,8 +41,8 @@ Error non_finite_error(const Params& params, std::int64_t index);
 // The error every kernel gives for a scale of f64 input that is beyond f32.
 Error scale_error(const Params& params, std::int64_t range, double scale);
 
-// The loops of the best instruction set that a machine has, for sums that are no kernel's.
-const SimdTable& loops_for(Capabilities machine);
+// The loops of the best instruction set with these capabilities, for sums that are no kernel's.
+const SimdTable& loops_for(Capabilities instructions);
 
 struct ReferenceTable {};
 
@@ -62,6 +63,12 @@ struct OpTraits<TernaryQuantize> {
   // Checks the arguments against the problem.
   static Result<Params> bind(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args,
                              DeviceId device = {});
+  // Of some rows of the problem, on a CPU. Where all rows have one scale, it is args.given_scale, and x is known to be
+  // finite.
+  static Result<Params> bind_rows(const TernaryQuantize::Problem& problem, RowRange rows,
+                                  const TernaryQuantize::Args& args);
+  // Of the one scale of all rows, on a CPU: there need be no codes.
+  static Result<Params> bind_scale(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args);
   static bool empty(const Params& params) { return params.ranges.total == 0; }
 };
 

@@ -1,0 +1,202 @@
+// The truth of linear for tests and the selftest: docs/numerics.md said once more, slowly, from canonical codes and
+// scales. It knows no tiles, so what packing puts in a wrong place is found.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "format/format.h"
+#include "ops/elements.h"
+#include "ops/linear/linear.h"
+#include "ops/ranges.h"
+#include "simd/half.h"
+#include "tern/linear.h"
+
+namespace tern::lab {
+
+// Scales by group: t of one output from the exact sums of its groups and their scales, before it is divided by the
+// token's scale. Chains of 128 groups, a fused multiply-add for each group; the results of the chains in order.
+inline float group_sum(std::span<const std::int64_t> dots, std::span<const float> scales) {
+  float total = 0;
+  for (std::size_t first = 0; first < dots.size(); first += 128) {
+    float chain = 0;
+    for (std::size_t g = first; g < std::min(dots.size(), first + 128); ++g)
+      chain = std::fma(static_cast<float>(dots[g]), scales[g], chain);
+    total = first == 0 ? chain : total + chain;
+  }
+  return total;
+}
+
+// One matrix of a problem with what belongs to it.
+struct TruthMatrix {
+  Linear::Matrix spec;
+  const std::uint8_t* codes = nullptr;  // canonical rows of the problem's format
+  const float* scales = nullptr;        // canonical: one, [n] or [n, groups]
+  const float* bias = nullptr;
+  const float* residual = nullptr;  // [m, n], rounded to y's type here
+};
+
+// What is left of v when it is stored, and its bytes.
+inline double stored(float v, DType dtype) {
+  if (dtype == DType::f16) return static_cast<double>(simd::from_f16(simd::to_f16(v)));
+  if (dtype == DType::bf16) return static_cast<double>(simd::from_bf16(simd::to_bf16(v)));
+  return static_cast<double>(v);
+}
+template <class T>
+void append_value(std::vector<std::byte>& to, T v) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&v);
+  to.insert(to.end(), bytes, bytes + sizeof v);
+}
+inline void append_stored(std::vector<std::byte>& to, float v, DType dtype) {
+  if (dtype == DType::f32) return append_value(to, v);
+  append_value(to, dtype == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v));
+}
+
+class LinearTruth {
+ public:
+  // m tokens: `bytes` with their scales where the problem's x is i8 (without scales for i32), else `floats`, which are
+  // rounded to x's type here.
+  LinearTruth(const Linear::Problem& problem, std::int64_t m, const std::int8_t* bytes, const float* floats,
+              const float* x_scales)
+      : p_(problem), m_(m), k_(static_cast<std::size_t>(problem.k)) {
+    for (std::int64_t token = 0; token < m; ++token) {
+      const std::size_t first = static_cast<std::size_t>(token) * k_;
+      if (p_.x_dtype == DType::i8) {
+        q_.insert(q_.end(), bytes + first, bytes + first + k_);
+        s_.push_back(x_scales == nullptr ? 1 : x_scales[token]);
+      } else {
+        read_floats(floats + first);
+      }
+    }
+  }
+
+  // The bytes of y, [m, n], where the contract decides them.
+  [[nodiscard]] std::vector<std::byte> bits(const TruthMatrix& matrix) const {
+    const Linear::Matrix& spec = matrix.spec;
+    const auto n = static_cast<std::size_t>(spec.n);
+    const std::vector<std::int8_t> weights = unpacked(matrix);
+    std::vector<std::byte> y;
+    for (std::size_t m = 0; m < static_cast<std::size_t>(m_); ++m)
+      for (std::size_t row = 0; row < n; ++row) {
+        const std::int8_t* w = weights.data() + row * k_;
+        if (spec.y_dtype == DType::i32) {
+          append_value(y, static_cast<std::int32_t>(dot(m, w, 0, k_)));
+          continue;
+        }
+        float t = 0;
+        if (spec.granularity.kind == Granularity::Kind::group) {
+          const std::span<const float> scales = scales_of(matrix, row);
+          std::vector<std::int64_t> dots;
+          for (std::size_t g = 0; g < scales.size(); ++g)
+            dots.push_back(dot(m, w, g * group(spec), std::min((g + 1) * group(spec), k_)));
+          t = group_sum(dots, scales);
+        } else {
+          t = static_cast<float>(dot(m, w, 0, k_));
+        }
+        t = t / s_[m];
+        if (spec.granularity.kind != Granularity::Kind::group) t = t * scales_of(matrix, row)[0];
+        if (spec.bias) t = t + matrix.bias[row];
+        if (spec.activation == Activation::squared_relu) {
+          const float r = t < 0 ? 0.0F : t;
+          t = r * r;
+        }
+        if (spec.residual) t = t + static_cast<float>(stored(matrix.residual[m * n + row], spec.y_dtype));
+        append_stored(y, t, spec.y_dtype);
+      }
+    return y;
+  }
+
+  // y in f64 before it is rounded, and sum |x||w| + |bias| + |residual|: what the bound of float modes is made of.
+  // There is no activation in it.
+  struct Near {
+    std::vector<double> y, size;
+  };
+  [[nodiscard]] Near near(const TruthMatrix& matrix) const {
+    const Linear::Matrix& spec = matrix.spec;
+    const auto n = static_cast<std::size_t>(spec.n), m_count = static_cast<std::size_t>(m_);
+    const bool groups = spec.granularity.kind == Granularity::Kind::group;
+    const std::vector<std::int8_t> weights = unpacked(matrix);
+    std::vector<double> x(x_), w(k_);
+    for (std::size_t i = 0; i < q_.size(); ++i) x.push_back(q_[i] / static_cast<double>(s_[i / k_]));
+    Near near{std::vector<double>(m_count * n), std::vector<double>(m_count * n)};
+    for (std::size_t row = 0; row < n; ++row) {
+      const std::span<const float> scales = scales_of(matrix, row);
+      for (std::size_t i = 0; i < k_; ++i)
+        w[i] = weights[row * k_ + i] * static_cast<double>(scales[groups ? i / group(spec) : 0]);
+      for (std::size_t m = 0; m < m_count; ++m) {
+        double sum = 0, size = 0;
+        for (std::size_t i = 0; i < k_; ++i) {
+          sum += x[m * k_ + i] * w[i];
+          size += std::fabs(x[m * k_ + i] * w[i]);
+        }
+        const double bias = spec.bias ? static_cast<double>(matrix.bias[row]) : 0;
+        const double residual = spec.residual ? stored(matrix.residual[m * n + row], spec.y_dtype) : 0;
+        near.y[m * n + row] = sum + bias + residual;
+        near.size[m * n + row] = size + std::fabs(bias) + std::fabs(residual);
+      }
+    }
+    return near;
+  }
+
+ private:
+  void read_floats(const float* given) {
+    std::vector<float> x(k_);
+    float max_abs = 0;
+    for (std::size_t i = 0; i < k_; ++i) {
+      const double v = stored(given[i], p_.x_dtype);
+      x[i] = static_cast<float>(p_.non_finite == NonFinite::saturate ? saturated(v, p_.x_dtype) : v);
+      max_abs = std::fmax(max_abs, std::fabs(x[i]));
+    }
+    if (p_.math == LinearMath::w2_float) {
+      x_.insert(x_.end(), x.begin(), x.end());
+      return;
+    }
+    const float s = 127.0F / std::fmax(max_abs, 1e-5F);
+    for (const float v : x)
+      q_.push_back(static_cast<std::int8_t>(std::fmin(std::fmax(std::nearbyint(v * s), -128.0F), 127.0F)));
+    s_.push_back(s);
+  }
+
+  [[nodiscard]] std::vector<std::int8_t> unpacked(const TruthMatrix& matrix) const {
+    std::vector<std::int8_t> weights;
+    const std::int64_t line = row_bytes(p_.format, p_.k);
+    for (std::int64_t row = 0; row < matrix.spec.n; ++row)
+      for (std::int64_t i = 0; i < p_.k; ++i)
+        weights.push_back(static_cast<std::int8_t>(read_code(p_.format, matrix.codes + row * line, i)));
+    return weights;
+  }
+  // Of columns [first, last).
+  [[nodiscard]] std::int64_t dot(std::size_t m, const std::int8_t* w, std::size_t first, std::size_t last) const {
+    std::int64_t sum = 0;
+    for (std::size_t i = first; i < last; ++i) sum += q_[m * k_ + i] * w[i];
+    return sum;
+  }
+  [[nodiscard]] std::size_t group(const Linear::Matrix& spec) const {
+    return static_cast<std::size_t>(std::min(spec.granularity.group_size, p_.k));
+  }
+  [[nodiscard]] std::span<const float> scales_of(const TruthMatrix& matrix, std::size_t row) const {
+    static constexpr float kNone = 1;  // without columns there are no scales
+    if (k_ == 0) return {&kNone, matrix.spec.granularity.kind == Granularity::Kind::group ? 0U : 1U};
+    switch (matrix.spec.granularity.kind) {
+      case Granularity::Kind::tensor: return {matrix.scales, 1};
+      case Granularity::Kind::row: return {matrix.scales + row, 1};
+      case Granularity::Kind::group: break;
+    }
+    const auto groups = static_cast<std::size_t>(make_ranges(1, p_.k, matrix.spec.granularity).total);
+    return {matrix.scales + row * groups, groups};
+  }
+
+  Linear::Problem p_;
+  std::int64_t m_;
+  std::size_t k_;
+  std::vector<std::int8_t> q_;  // [m, k], of exact sums
+  std::vector<double> x_;       // [m, k], where activations stay floats
+  std::vector<float> s_;        // [m]
+};
+
+}  // namespace tern::lab

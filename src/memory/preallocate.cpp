@@ -1,0 +1,14 @@
+// Memory that a pool takes before anybody asks for it.
+#include "tern/memory.h"
+
+#include "base/errors.h"
+
+namespace tern {
+
+Status preallocate(MemoryResource& memory, std::size_t bytes) {
+  if (bytes == 0) return {};
+  TERN_ASSIGN(block, memory.allocate({.bytes = bytes, .tag = "preallocation"}));
+  return memory.deallocate(block, bytes);
+}
+
+}  // namespace tern

@@ -1,0 +1,29 @@
+// Runs a plan for some rows of its problem: for callers that walk through a large tensor piece by piece.
+#pragma once
+
+#include "ops/kernel.h"
+#include "tern/layout.h"
+#include "tern/quantize.h"
+
+namespace tern::detail {
+
+// Of plans on a CPU. Pieces may be at work on several threads at once, each with a workspace of its own. Every piece is
+// a run: the observer and the profile see it, its arguments are checked, and its errors name elements of the whole
+// tensor.
+template <class Op>
+struct PlanRows {
+  static const Kernel& kernel(const Plan<Op>& plan) { return *plan.kernel(); }
+
+  static std::size_t workspace_bytes(const Plan<Op>& plan);
+  // `args` are those of the rows alone; the calling thread does all of the work. Where all rows share one scale,
+  // args.given_scale is what run_scale() found.
+  static Status run(const Plan<Op>& plan, Stream stream, Workspace workspace, RowRange rows,
+                    const typename Op::Args& args);
+  // The one scale that all rows share, by all threads of the context: args.codes are not written and may be null. The
+  // workspace is the plan's own.
+  static Status run_scale(const Plan<Op>& plan, Stream stream, Workspace workspace, const typename Op::Args& args);
+};
+
+extern template struct PlanRows<TernaryQuantize>;
+
+}  // namespace tern::detail
