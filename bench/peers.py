@@ -13,9 +13,9 @@ from peers_ggml import Ggml
 from peers_onnx import Onnx, probe_onnx
 from peers_tern import Library, Tern
 
-TOKENS = [1, 128]  # one token with cold weights, many with warm ones
+TOKENS = [1, 128]  # one token with cold weights, many tokens with warm ones
 LEAST_COLD_BYTES = 600_000_000  # and at least four times the last-level cache, as `tern bench` does
-MEMORY_PARTS = 12  # all engines together hold about seven times the bytes that one rotates over
+MEMORY_PARTS = 12  # each engine gets 1/12 of the memory: all together hold about seven times one's rotation
 
 
 def run_tern(*arguments):
@@ -29,7 +29,7 @@ def run_tern(*arguments):
 
 
 def cold_bytes_of(machine, available_bytes):
-    """How many bytes of weights each engine rotates over, and the notes on it."""
+    """How many bytes of weights each engine rotates over, and notes for the report."""
     last_level = max((cache["bytes"] * cache["count"] for cache in machine["caches"]), default=64 << 20)
     wanted, possible = max(LEAST_COLD_BYTES, 4 * last_level), available_bytes // MEMORY_PARTS
     notes = [f"cold: each engine rotates over {min(wanted, possible) / 1e6:.0f} MB of weights"]
@@ -39,7 +39,7 @@ def cold_bytes_of(machine, available_bytes):
 
 
 def measure_cell(shape, m, arguments, library, setting, cold_bytes):
-    """All engines on one shape: a record for each engine and number of threads."""
+    """Times all engines on one shape: a record for each engine and number of threads."""
     n, k = shape
     problem = Problem(n, k, m, max(2, -(-4 * cold_bytes // (n * k))) if m == 1 else 1)
     engines = [Tern(library, problem, arguments.threads, "f32"), Tern(library, problem, arguments.threads, "int8"),
@@ -66,7 +66,7 @@ def measure_cell(shape, m, arguments, library, setting, cold_bytes):
 
 
 def table(report):
-    """What is printed: a line for each cell and number of threads, an engine's columns side by side."""
+    """The printed tables: a line for each shape and number of threads, with columns for each engine."""
     names = list(dict.fromkeys(record["engine"] for record in report["records"]))
     lines = []
     for m in TOKENS:
@@ -96,7 +96,7 @@ def main():
     started = time.monotonic()
     command = f"{arguments.build}/bin/tern"
     available_bytes = run_tern(command, "devices")["devices"][0]["memory_available_bytes"]
-    # The smallest bench: it names the machine as all results do, with the commit and the date.
+    # The smallest bench, for its description of the machine, which has the commit and the date.
     machine = run_tern(command, "bench", "linear", "--shape", "64x64", "--m", "8", "--repetitions", "1")["machine"]
     del machine["limits"]
     threads = [count for count in arguments.threads if count <= machine["usable_threads"]] or [1]
@@ -115,7 +115,7 @@ def main():
         passed_s = time.monotonic() - started
         print(f"  {done + 1} of {len(cells)}: {shape[0]} x {shape[1]}, m = {m} (after {passed_s:.0f} s)", flush=True)
         records += measure_cell(shape, m, arguments, library, settings[m], cold_bytes)
-        gc.collect()  # the sessions' weights go before the next cell's come
+        gc.collect()  # frees the sessions' weights before the next cell's are made
     report = {"machine": machine, "rounds": arguments.rounds, "repetitions": arguments.repetitions,
               "cold_bytes": cold_bytes, "notes": notes, "onnxruntime_settings": tried, "records": records}
     print("\n" + table(report))

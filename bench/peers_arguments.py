@@ -1,4 +1,4 @@
-"""The options of scripts/peers, apart from what it installs, so that --help and a wrong option are answered at once."""
+"""The options of scripts/peers. Needs no installed packages, so that --help and wrong options are answered at once."""
 import argparse
 import pathlib
 

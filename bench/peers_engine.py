@@ -1,4 +1,4 @@
-"""What the engines of peers.py share: the problem, the check against NumPy and the clock."""
+"""Shared by the engines of peers.py: the problem, the check against NumPy and the clock."""
 import dataclasses
 import statistics
 import time
@@ -6,16 +6,16 @@ import time
 import numpy as np
 
 TOLERANCE = 0.02  # relative error of a product with int8 activations; measured are 0.006 to 0.01
-SETTLE_S = 0.05   # the threads of the engine before spin for some milliseconds after their last product
+SETTLE_S = 0.05   # the previous engine's threads spin for some milliseconds after their last product
 
 
 class PeerError(RuntimeError):
-    """What went wrong and what helps, for the last line of the run."""
+    """What went wrong and how to fix it; printed as the last line of the run."""
 
 
 @dataclasses.dataclass
 class Problem:
-    """y = x * trits^T, with `copies` of the weights that are each multiplied once in a pass."""
+    """y = x * trits^T, with `copies` copies of the weights; a pass multiplies by each copy once."""
     n: int
     k: int
     m: int
@@ -39,27 +39,27 @@ class Problem:
 
 
 class Engine:
-    """A subclass has name, setting, weight_bytes, and `run(threads)`: a pass over all copies, their y in `outputs`."""
+    """A subclass has name, setting, weight_bytes and `run(threads)`, a pass over all copies that writes `outputs`."""
 
     def check(self, problem, threads):
-        """Every copy's product with every number of threads, before any of them is timed."""
+        """Checks every copy's product for every number of threads, before anything is timed."""
         errors = []
         for count in threads:
             for y in self.outputs:
                 y.fill(np.nan)
             self.run(count)
             errors += [problem.error_of(self.product(i)) for i in range(len(self.outputs))]
-        self.error = float(np.max(errors))  # NaN, a y that was not written, is the largest
+        self.error = float(np.max(errors))  # NaN (a y that was not written) counts as the largest
         if not self.error <= TOLERANCE:
             raise PeerError(f"{self.name} ({self.setting}) is wrong by {self.error:.3g} of the product, more than "
                             f"{TOLERANCE}; scripts/peers pins the versions of the peers: try others")
 
     def product(self, i):
-        """What copy i computed, with the rows of the problem's weights in their order."""
+        """The product of copy i, with its rows in the order of the problem's weights."""
         return self.outputs[i]
 
     def median_us(self, threads, repetitions):
-        """The median time of one product, after an untimed pass."""
+        """The median time of one product in microseconds, after an untimed pass."""
         time.sleep(SETTLE_S)
         self.run(threads)
         samples = []

@@ -1,4 +1,4 @@
-"""llama.cpp's TQ2_0 for peers.py: a graph of ggml_mul_mat, through the libraries that llama-cpp-python brings."""
+"""llama.cpp's TQ2_0 for peers.py: a graph of ggml_mul_mat, through the libraries of llama-cpp-python."""
 import ctypes
 import importlib.metadata
 import importlib.util
@@ -14,11 +14,11 @@ class InitParams(ctypes.Structure):
 
 
 def load_ggml():
-    """The library that llama-cpp-python brings, with the functions used here declared."""
+    """ggml from llama-cpp-python, with the types of the functions used here."""
     pointer, i64, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t
     folder = pathlib.Path(importlib.util.find_spec("llama_cpp").submodule_search_locations[0]) / "lib"
     try:
-        ggml = ctypes.CDLL(str(folder / "libggml-cpu.so"))  # finds what it needs of libggml-base.so through itself
+        ggml = ctypes.CDLL(str(folder / "libggml-cpu.so"))  # its dependency libggml-base.so is found through it
         for name, result, arguments in [
             ("init", pointer, [InitParams]), ("free", None, [pointer]), ("tensor_overhead", size, []),
             ("graph_overhead_custom", size, [size, ctypes.c_bool]), ("type_name", ctypes.c_char_p, [ctypes.c_int]),
@@ -40,8 +40,8 @@ def load_ggml():
 
 
 class Ggml(Engine):
-    """One graph of a multiplication for each copy of the weights, in ggml's CPU backend."""
-    F32 = 0  # GGML_TYPE_F32, fixed by the file format as all its types
+    """One graph for ggml's CPU backend, with a multiplication for each copy of the weights."""
+    F32 = 0  # GGML_TYPE_F32; the file format fixes the numbers of all types
 
     def __init__(self, problem, threads):
         self.name = "llama.cpp TQ2_0"

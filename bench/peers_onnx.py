@@ -1,4 +1,4 @@
-"""onnxruntime's MatMulNBits with 2 bits for peers.py, at the setting that is fastest here and computes the product."""
+"""onnxruntime's MatMulNBits with 2 bits for peers.py, at the fastest setting that gives the right product here."""
 import dataclasses
 
 import numpy as np
@@ -10,7 +10,7 @@ from peers_engine import Engine, PeerError, Problem
 
 @dataclasses.dataclass(frozen=True)
 class OnnxSetting:
-    """accuracy_level 4 means int8 activations, 1 f32; lut is MLAS's kernel of look-up tables."""
+    """accuracy_level 4 means int8 activations, 1 means f32; lut selects MLAS's kernel with look-up tables."""
     block_size: int = 128
     accuracy_level: int = 4
     lut: bool = False
@@ -24,15 +24,16 @@ ONNX_SETTINGS = [OnnxSetting(), OnnxSetting(block_size=64), OnnxSetting(block_si
 
 
 class Onnx(Engine):
-    """One model of a MatMulNBits node for each copy of the weights; a session for each number of threads."""
+    """One model with a MatMulNBits node for each copy of the weights; one session for each number of threads."""
 
     def __init__(self, problem, threads, setting):
         self.name = "onnxruntime 2-bit MatMulNBits"
         self.setting = f"onnxruntime {onnxruntime.__version__}, {setting}"
-        b = problem.codes(2, setting.block_size)  # 2 is the zero point where none is given
+        b = problem.codes(2, setting.block_size)  # 2 is the default zero point
         scales = np.ones(b.shape[:2], np.float32)
         self.weight_bytes = b.nbytes + scales.nbytes
-        # Each copy begins with another row: of equal weights onnxruntime packs one and shares it, which no cache misses.
+        # Each copy begins with another row. onnxruntime would pack equal weights once and share them, and the weights
+        # would stay in the cache.
         self.constants = {f"{name}{i}": np.roll(array, i, axis=0) for i in range(problem.copies)
                           for name, array in (("b", b), ("scales", scales))}
         self.x = problem.x
@@ -49,7 +50,7 @@ class Onnx(Engine):
                 "MatMulNBits", ["x", f"b{i}", f"scales{i}"], [f"y{i}"], domain="com.microsoft", N=problem.n,
                 K=problem.k, bits=2, block_size=setting.block_size, accuracy_level=setting.accuracy_level))
             values.append(make.make_tensor_value_info(f"y{i}", float_type, [problem.m, problem.n]))
-        for name, array in self.constants.items():  # their bytes stay outside: a model ends at 2 GB
+        for name, array in self.constants.items():  # stored outside the model, which cannot exceed 2 GB
             constant = onnx.TensorProto(name=name, dims=array.shape, data_location=onnx.TensorProto.EXTERNAL,
                                         data_type=make.np_dtype_to_tensor_dtype(array.dtype))
             constant.external_data.add(key="location", value="given with the session")
@@ -86,15 +87,15 @@ class Onnx(Engine):
 
 
 def probe_onnx(m):
-    """The fastest setting that computes the right product here, and what every setting did."""
+    """The fastest setting that computes the right product here, and the result of every setting."""
     problem, tried = Problem(2560, 2560, m, 1), {}
     for setting in ONNX_SETTINGS:
         try:
             engine = Onnx(problem, [1], setting)
-            least_us = min(engine.median_us(1, 7) for _ in range(3))  # neighbours only ever add to a time
+            least_us = min(engine.median_us(1, 7) for _ in range(3))  # disturbances only make a time longer
             tried[setting] = {"us": round(least_us, 1), "error": engine.error}
             engine.close()
-        except Exception as failure:  # onnxruntime has a type for each reason; all of them are worth a record
+        except Exception as failure:  # onnxruntime has many exception types; each is recorded
             tried[setting] = {"refused": str(failure).splitlines()[0]}
     best = min(tried, key=lambda setting: tried[setting].get("us", float("inf")))
     if "us" not in tried[best]:

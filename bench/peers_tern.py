@@ -13,7 +13,7 @@ def struct(name, **fields):
     return type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
 
 
-# As tern_c.h has them. The library compares struct_size, so a struct that differs is refused and not misread.
+# The structs of tern_c.h. The library compares struct_size, so it refuses a struct of another size.
 Granularity = struct("Granularity", kind=I32, group_size=I64)
 View = struct("View", data=POINTER, dtype=I32, rank=I32, shape=I64 * 8, strides=I64 * 8, device=I32 * 2)
 Config = struct("Config", struct_size=SIZE, threads=I32, count_memory=I32, allocate=POINTER, deallocate=POINTER,
@@ -38,7 +38,7 @@ def view(array):
 
 
 class Library:
-    """libtern.so, with a failed call as an exception."""
+    """libtern.so; a failed call raises PeerError."""
 
     def __init__(self, path):
         self.path = path
@@ -53,7 +53,7 @@ class Library:
             raise PeerError(f"tern_{function}: {self.tern.tern_last_error().contents.text.decode()}")
 
     def make(self, function, *arguments, kind=POINTER):
-        """What a function hands out through its last argument."""
+        """Calls a function and returns what it writes through its last argument."""
         out = kind()
         self.call(function, *arguments, ctypes.byref(out))
         return out
@@ -67,7 +67,7 @@ class Tern(Engine):
         self.library = library
         self.weight_bytes = problem.n * problem.k // 4 + 4
         self.x, self.x_scales = problem.x, np.ones(problem.m, np.float32)
-        if dtype == "int8":  # what token_i8 makes of x
+        if dtype == "int8":  # quantized as token_i8 does
             self.x_scales = 127 / np.abs(problem.x).max(axis=1)
             self.x = np.rint(problem.x * self.x_scales[:, None]).astype(np.int8)
         self.outputs = [np.empty((problem.m, problem.n), np.float32) for _ in range(problem.copies)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times PyTorch's affine quantization on a GPU: what tern's is compared with, on the same machine, one after the other.
+"""Times PyTorch's affine quantization on a GPU, to compare tern with on the same machine, one after the other.
 
 usage: torch_affine.py [--rows 65536] [--cols 4096]      (needs torch with CUDA; prints JSON)
 """
@@ -10,7 +10,7 @@ import torch
 
 
 def median_us(call, inputs, repetitions=21):
-    """Of events around each call; inputs rotate past the cache."""
+    """Median time between events around each call; the inputs rotate, so that none stays in the cache."""
     for x in inputs:
         call(x)
     times = []
@@ -25,7 +25,7 @@ def median_us(call, inputs, repetitions=21):
 
 
 def calls(rows, dtype):
-    """PyTorch quantizes f32 alone; fake_quantize takes every float type, and with its mask is what training runs."""
+    """PyTorch quantizes only f32. Its fake_quantize takes every float type; training runs it with the mask."""
     scales = torch.full((rows,), 0.08 / 127, device="cuda")
     zeros = torch.zeros(rows, dtype=torch.int32, device="cuda")
     by_channel, by_tensor = (scales, zeros, 0, -128, 127), (0.08 / 127, 0, -128, 127)

@@ -13,7 +13,8 @@ if(TERN_HAVE_CUDA)
   list(APPEND lab_sources ${lab_cuda_sources})
   list(FILTER lab_sources EXCLUDE REGEX "/gpu_loops_absent\\.cpp$")
 endif()
-# Compiled alone: the leaves of ops call the same things by the same names; a test links another selftest.cpp.
+# Kept out of the unity build: the ops' bench.cpp and selftest.cpp files use the same names for the same things, and
+# tern_cli_differing (cmake/tests.cmake) replaces lab/selftest.cpp.
 set(alone ${lab_sources})
 list(FILTER alone INCLUDE REGEX "/src/ops/|/lab/selftest\\.cpp$")
 set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
@@ -29,9 +30,9 @@ target_link_libraries(tern_lab PUBLIC tern_internal)
 
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/cli/*.cpp)
 add_executable(tern_cli ${cli_sources})
-target_compile_options(tern_cli PRIVATE $<$<CONFIG:Release>:-O1>)  # it waits for the library, not for itself
+target_compile_options(tern_cli PRIVATE $<$<CONFIG:Release>:-O1>)  # its time goes into the library
 tern_light_sanitizers(tern_cli)
 set_target_properties(tern_cli PROPERTIES OUTPUT_NAME tern RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 target_link_libraries(tern_cli PRIVATE tern_lab CLI11::CLI11 fmt::fmt spdlog::spdlog)
-# The two headers that cost the most to read, once for all commands.
+# The two headers that take longest to compile, precompiled once for all commands.
 target_precompile_headers(tern_cli PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp>)

@@ -1,4 +1,4 @@
-# Writes commit.h, at every build, only when the commit changed: cmake -DSOURCE=... -DOUTPUT=... -P commit.cmake
+# Runs at every build and rewrites commit.h when the commit changed: cmake -DSOURCE=... -DOUTPUT=... -P commit.cmake
 execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 OUTPUT_VARIABLE commit
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)

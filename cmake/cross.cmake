@@ -1,7 +1,7 @@
-# What a build for another processor uses instead of this machine's libraries, which it cannot link: headers of fmt and
-# spdlog, and GoogleTest from its sources.
+# Dependencies of a cross build, which cannot link this machine's libraries: fmt and spdlog as headers only, GoogleTest
+# from its sources.
 function(tern_headers_only name header package)
-  if(TARGET ${name}::${name})  # an outer project's
+  if(TARGET ${name}::${name})  # defined by an outer project
     return()
   endif()
   find_path(TERN_${name}_INCLUDE ${header})

@@ -1,5 +1,5 @@
-# CUDA, where a compiler is found: TERN_HAVE_CUDA, and how .cu files are compiled. The runtime is linked statically, so
-# that the same binary runs where there is no driver.
+# Looks for CUDA, sets TERN_HAVE_CUDA and the flags of .cu files. The runtime is linked statically, so that the same
+# binary runs where there is no driver.
 set(TERN_CUDA AUTO CACHE STRING "Build the CUDA kernels: ON, OFF, or AUTO where nvcc 13 or newer is found")
 option(TERN_CUDA_BRIEF "Compile CUDA kernels for one architecture each: to see that they compile, not to run them" OFF)
 set(TERN_HAVE_CUDA 0)
@@ -14,7 +14,7 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     set(CMAKE_CUDA_COMPILER ${TERN_NVCC})
   endif()
 endif()
-set(CMAKE_CUDA_ARCHITECTURES 75)  # the targets of our own files are below
+set(CMAKE_CUDA_ARCHITECTURES 75)  # for CMake's check of the compiler; our files get their architectures below
 check_language(CUDA)
 if(CMAKE_CUDA_COMPILER)
   enable_language(CUDA)
@@ -30,7 +30,7 @@ else()
   return()
 endif()
 
-# The numerics flags are those of flags.cmake in nvcc's words.
+# The numerics flags are nvcc's equivalents of those in flags.cmake.
 add_library(tern_cuda_flags INTERFACE)
 target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:\
 -std=c++20;\
@@ -39,9 +39,9 @@ if(TERN_WERROR)
   target_compile_options(tern_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
 
-# Machine code for Turing, Ampere and Hopper; newer GPUs compile the PTX of 8.0, older ones than 8.0 that of 7.5. A file
-# named after an architecture is for it alone where its op has files for others; on a newer GPU, where it only runs when
-# it is asked for by name, its PTX serves.
+# Machine code for Turing (7.5), Ampere (8.0) and Hopper (9.0a). GPUs newer than 8.0 compile the PTX of 8.0, older ones
+# that of 7.5. If an op has files for several architectures, each is compiled for its own architecture only. A newer GPU
+# runs such a kernel only when it is asked for by name, and compiles its PTX.
 set(TERN_CUDA_CODE_75 "--generate-code=arch=compute_75,code=[compute_75,sm_75]")
 set(TERN_CUDA_CODE_80 "--generate-code=arch=compute_80,code=[compute_80,sm_80]")
 set(TERN_CUDA_CODE_90a "--generate-code=arch=compute_90a,code=sm_90a")

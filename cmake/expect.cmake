@@ -1,5 +1,5 @@
-# Runs PROGRAM (by EMULATOR, its arguments by commas, where there is one) and fails unless it answers 0 and prints what
-# the regular expression in the file EXPECTED says, no more.
+# Runs PROGRAM, through EMULATOR (words separated by commas) if one is given. Fails unless the program exits with 0 and
+# its whole output matches the regular expression in the file EXPECTED.
 string(REPLACE "," ";" EMULATOR "${EMULATOR}")
 execute_process(COMMAND ${EMULATOR} ${PROGRAM} OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE result)
 file(READ ${EXPECTED} expected)

@@ -12,14 +12,14 @@ endif()
 if(TERN_SANITIZE)
   tern_cxx_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
-  if(TERN_SANITIZE MATCHES "undefined")  # a third of the compile time, for what the address sanitizer stops as well
+  if(TERN_SANITIZE MATCHES "undefined")  # a third of the compile time, and the address sanitizer finds these, too
     tern_cxx_options(-fno-sanitize=null,object-size,vptr)
   endif()
 endif()
 tern_cxx_options(-fno-fast-math -ffp-contract=off)
 
-# For what is around the library, which the undefined behaviour sanitizer looks at: half the compile time. The address
-# sanitizer's checks are calls there, which compile faster than they run.
+# For the targets around the library (command, tests): without the undefined behaviour sanitizer, which checks only the
+# library, they compile in half the time. Their address sanitizer checks are calls: faster to compile, slower to run.
 function(tern_light_sanitizers name)
   if(TERN_SANITIZE MATCHES "undefined")
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)

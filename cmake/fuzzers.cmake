@@ -1,10 +1,10 @@
-# Every src/**/*_fuzz.cpp is a libFuzzer program in build/fuzz/fuzz; its corpus lies in tests/corpus/<name>.
+# Every src/**/*_fuzz.cpp is a libFuzzer program in build/fuzz/fuzz, with its corpus in tests/corpus/<name>.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "libFuzzer comes with clang: cmake --preset fuzz (CMAKE_CXX_COMPILER=clang++)")
 endif()
 
-# The rooms that read files, and those below them: their code counts its edges, so that the fuzzer sees what an input
-# reached, and a minute of fuzzing need not wait for kernels to be compiled.
+# Only the rooms that read files, and the rooms below them. Their code is instrumented, so that the fuzzer sees which
+# edges an input reached. Without the kernels, a minute of fuzzing need not wait for them to be compiled.
 set(reader_sources ${sources})
 list(FILTER reader_sources INCLUDE REGEX "/src/(base|device|memory|format|io)/[^/]+\\.cpp$")
 add_library(tern_readers STATIC ${reader_sources})

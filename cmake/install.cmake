@@ -6,7 +6,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tern ${PROJECT_BINARY_DIR}/generated/tern
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
-# Two export sets, because only the archive asks its user for hwloc and for CUDA's runtime.
+# Two export sets, because only users of the archive must link hwloc and CUDA's runtime.
 install(TARGETS tern EXPORT ternSharedTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tern_static EXPORT ternStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(set ternSharedTargets ternStaticTargets)
@@ -28,7 +28,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/ternConfigVersion
 install(FILES ${PROJECT_BINARY_DIR}/package/ternConfig.cmake ${PROJECT_BINARY_DIR}/package/ternConfigVersion.cmake
         DESTINATION ${package_dir})
 
-# pkg-config: the prefix is found from the file's own place.
+# pkg-config: tern.pc names the prefix relative to its own folder.
 file(RELATIVE_PATH TERN_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" TERN_PC_PREFIX "${TERN_PC_PREFIX}")
 configure_file(cmake/tern.pc.in ${PROJECT_BINARY_DIR}/package/tern.pc @ONLY)
@@ -37,7 +37,7 @@ install(FILES ${PROJECT_BINARY_DIR}/package/tern.pc DESTINATION ${CMAKE_INSTALL_
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE-MIT ${PROJECT_SOURCE_DIR}/LICENSE-APACHE
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# The command holds the archive, so it needs no rpath.
+# The command links the archive, so it needs no rpath.
 if(TARGET tern_cli)
   install(TARGETS tern_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

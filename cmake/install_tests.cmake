@@ -1,5 +1,5 @@
-# Outside projects that use an installed tern in each way it can be used; one CTest test each. Release only: they prove
-# packaging, which no sanitizer or debug build changes.
+# Outside projects, one for each way to use an installed tern, and one CTest test for each. Release only: they test the
+# packaging, which is the same in sanitizer and debug builds.
 set(install_work ${PROJECT_BINARY_DIR}/install_tests)
 function(tern_install_test name)
   add_test(NAME install.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run ${name} ${PROJECT_BINARY_DIR}

@@ -1,5 +1,5 @@
 # One row per instruction set: its name, the processors it exists on, its compiler flags. A file named after a row, in
-# any folder of src/ops, is compiled with the row's flags; what the compiler cannot build becomes a rejection.
+# any folder of src/ops, is compiled with the row's flags; kernels that the compiler cannot build become rejections.
 include(CheckCXXCompilerFlag)
 
 set(TERN_ISA_NAMES)
@@ -22,20 +22,20 @@ function(tern_isa name processors)
   set(TERN_ISA_BUILT_${name} ${built} PARENT_SCOPE)
 endfunction()
 
-# GCC's own AVX-512 header reads variables it left alone on purpose (GCC bug 105593).
+# GCC's AVX-512 header reads uninitialized variables on purpose (GCC bug 105593).
 set(avx512_warnings)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(avx512_warnings -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
-# On ARM, GCC moves loads far ahead of their use, and then runs out of registers for the sums; and GCC 12 reads the
-# tokens of a scalar loop by fours where there are three, the fourth from behind the last.
+# On ARM, GCC's first scheduling pass moves loads so far ahead of their use that accumulators are spilled. And GCC 12
+# vectorizes a scalar loop over three tokens by four, which reads one token past the end.
 set(arm)
 set(scalar)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(arm -fno-schedule-insns)
   set(scalar -fno-tree-vectorize)
 endif()
-# Kernels throw nothing, and what would clean up after an exception is a second symbol in their objects.
+# Kernels do not throw, and the clean-up code for exceptions would be a second symbol in their objects.
 list(APPEND arm -fno-exceptions)
 set(avx2 -mavx2 -mfma -mf16c -fno-exceptions)
 set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq ${avx512_warnings})
@@ -53,7 +53,7 @@ tern_isa(arm_neon       "aarch64|arm64" ${arm})
 tern_isa(arm_dotprod    "aarch64|arm64" ${arm} -march=armv8.2-a+dotprod)
 tern_isa(arm_i8mm       "aarch64|arm64" ${arm} -march=armv8.2-a+dotprod+i8mm)
 
-# Kernels for GPUs: .cu files, which nvcc compiles for every architecture of cuda.cmake.
+# Kernels for GPUs: .cu files, which nvcc compiles for the architectures that cuda.cmake gives them.
 function(tern_cuda_isa name)
   set(TERN_ISA_NAMES ${TERN_ISA_NAMES} ${name} PARENT_SCOPE)
   set(TERN_ISA_BUILT_${name} ${TERN_HAVE_CUDA} PARENT_SCOPE)

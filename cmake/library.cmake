@@ -2,7 +2,7 @@
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
 list(FILTER sources EXCLUDE REGEX "/src/lab/|/(test|bench|selftest)\\.cpp$|_(test|fuzz)\\.cpp$")
 
-# What talks to GPUs has a second file for builds without CUDA.
+# The files that talk to GPUs have stand-ins (*_absent.cpp) for builds without CUDA.
 if(TERN_HAVE_CUDA)
   file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cu)
   tern_cuda_architectures(${cuda_sources})
@@ -24,9 +24,9 @@ foreach(isa IN LISTS TERN_ISA_NAMES)
 endforeach()
 
 # Where CMAKE_UNITY_BUILD is on (the presets), up to eight files of a folder are one translation unit, because most of
-# the time goes into headers. Files of two folders are never together, so a name in an anonymous namespace belongs to its
-# folder; kWhere alone may be in every file, and gets the number of the file. Kernel files stay alone: each has flags of
-# its own, and one symbol that tools/check_symbols.py looks for.
+# the compile time goes into headers. Files of different folders are never combined, so a name in an anonymous namespace
+# must be unique in its folder. Only kWhere may be in every file: a macro renames it in each. Kernel files are compiled
+# alone, because each has its own flags and must define a single global symbol (tools/check_symbols.py).
 function(tern_unity_by_folder)
   foreach(source IN LISTS ARGN)
     get_source_file_property(alone ${source} SKIP_UNITY_BUILD_INCLUSION)
@@ -46,7 +46,7 @@ set_target_properties(tern_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_V
                       UNITY_BUILD_CODE_BEFORE_INCLUDE "#define kWhere TERN_UNITY")
 tern_unity_by_folder(${sources})
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # g++ takes a file of a unity for a header, and one file's names for those of the next.
+  # In a unity build g++ takes each file for a header, and reports names of one file as shadowed in the next.
   target_compile_options(tern_objects PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage;-Wno-shadow>)
 endif()
 if(TERN_COVERAGE)
@@ -61,7 +61,7 @@ target_include_directories(tern_objects SYSTEM PRIVATE ${TERN_SYSTEM_INCLUDES})
 target_compile_definitions(tern_objects PRIVATE TERN_BUILDING)
 target_link_libraries(tern_objects PRIVATE tern_flags nlohmann_json::nlohmann_json)
 
-# By target name and not by path: the installed package makes the same targets from what its user's machine has.
+# Linked by target name, not by path: the installed package defines the same targets with its user's libraries.
 function(tern_system_library name path)
   add_library(tern::${name} UNKNOWN IMPORTED GLOBAL)
   set_target_properties(tern::${name} PROPERTIES IMPORTED_LOCATION ${path})

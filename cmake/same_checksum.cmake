@@ -1,5 +1,6 @@
-# Runs PROGRAM with ARGUMENTS, then again with --kernel and each of KERNELS (both lists by commas, as is EMULATOR where
-# there is one), and fails unless every run answers 0, runs the kernel it was told to, and prints the same checksum.
+# Runs PROGRAM with ARGUMENTS, then again with --kernel for each of KERNELS. Fails unless every run exits with 0, uses
+# the requested kernel and prints the same checksum. ARGUMENTS, KERNELS and the optional EMULATOR are lists separated by
+# commas.
 string(REPLACE "," ";" EMULATOR "${EMULATOR}")
 string(REPLACE "," ";" ARGUMENTS "${ARGUMENTS}")
 string(REPLACE "," ";" KERNELS "${KERNELS}")

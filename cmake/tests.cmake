@@ -9,7 +9,7 @@ function(tern_test_program name)
   target_link_libraries(${name} PRIVATE tern_internal GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})  # for tests/support
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)   # tests are compiled more often than they run
-  if(TERN_SANITIZE AND ARGN MATCHES "/(src/(api|base|device|memory|plan)|tests/cli)/")  # no long loops of their own
+  if(TERN_SANITIZE AND ARGN MATCHES "/(src/(api|base|device|memory|plan)|tests/cli)/")  # have no long loops
     target_compile_options(${name} PRIVATE -O0)
   endif()
   target_compile_definitions(${name} PRIVATE TERN_WORDS_ARE_CALLED)  # simd/emulated.h
@@ -24,12 +24,12 @@ function(tern_test_program name)
     set(labels LABELS slow)
     set(timeout 900)
   endif()
-  if(TERN_SANITIZE)  # several times slower, more beside other work
+  if(TERN_SANITIZE)  # several times slower, more so on a busy machine
     set(timeout 900)
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
     PROPERTIES SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT ${timeout} ${labels}
-               # A refused allocation is an answer that tests ask for, not a reason for the sanitizer to stop.
+               # Tests provoke refused allocations; the sanitizer must not stop there.
                ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 endfunction()
 
@@ -72,17 +72,17 @@ foreach(name test_api test_io test_runtime test_golden test_end_to_end test_affi
     target_compile_definitions(${name} PRIVATE TERN_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
   endif()
 endforeach()
-# The programs below are for scripts, with release.
+# The programs below are used by scripts only, in release builds.
 if(TERN_SANITIZE)
   return()
 endif()
-# What scripts/test-deep counts instructions of.
+# The program whose instructions scripts/test-deep counts.
 add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp
                                ${PROJECT_SOURCE_DIR}/tests/callgrind/affine.cpp)
 target_link_libraries(callgrind_cases PRIVATE tern_static tern_flags)
 target_include_directories(callgrind_cases PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(callgrind_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-# A model to try the commands on, of any size.
+# Makes a model of any size to try the commands on.
 add_executable(make_bitnet_checkpoint ${PROJECT_SOURCE_DIR}/tests/tools/make_bitnet_checkpoint.cpp)
 target_link_libraries(make_bitnet_checkpoint PRIVATE tern_internal)
 target_include_directories(make_bitnet_checkpoint PRIVATE ${PROJECT_SOURCE_DIR})

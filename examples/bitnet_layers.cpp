@@ -2,8 +2,8 @@
 //
 //   bitnet_layers [--layers 30] [--tokens 16] [--scale-down 1] [--kernel linear.i2.reference]
 //
-// All sizes are divided by --scale-down (1, 2, 4 .. 64). The checksum is the same for every kernel and thread count:
-// sums are exact, and each rounding after them is part of the contract.
+// All sizes are divided by --scale-down (1, 2, 4 .. 64). The checksum is the same for every kernel and thread count,
+// because sums are exact and the contract defines each rounding after them.
 #include <tern/tern.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// An example may end where a library must not.
+// Exits on an error, which an example may do and a library may not.
 void check(const char* what, const tern::Status& status) {
   if (status) return;
   std::fprintf(stderr, "%s: %s\n", what, status.error().str().c_str());
@@ -34,13 +34,13 @@ T must(const char* what, tern::Result<T> result) {
   return *std::move(result);
 }
 
-// Trits with as many +1 as -1, one scale for all of them that keeps sums of k products at the size of x.
+// Trits with as many +1 as -1. Their single scale 1 / sqrt(k) keeps a sum of k products about as large as x.
 tern::PackedWeights random_weights(const tern::Context& context, std::int64_t n, std::int64_t k) {
   static std::mt19937_64 random;
   std::vector<std::uint64_t> codes(static_cast<std::size_t>(n * k / 32 + 1));
   for (std::uint64_t& word : codes) {
     word = random();
-    word &= ~((word << 1) & 0xAAAAAAAAAAAAAAAAU);  // high bit off where the low one is on: 3 is no trit, 1 is a zero
+    word &= ~((word << 1) & 0xAAAAAAAAAAAAAAAAU);  // code 3 is no trit: turn it into 1, which is trit 0
   }
   const float scale = 1 / std::sqrt(static_cast<float>(k));
   return must("pack", tern::PackedWeights::pack(context, {codes.data(), tern::DType::u8, {n, k / 4}},
@@ -105,12 +105,12 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 37 + token * 101) % 201) / 100 - 1;
     for (const Layer& w : layers) {
       run(qkv_plan, x, {{w.q, view(q)}, {w.k, view(k)}, {w.v, view(v)}});
-      for (std::size_t i = 0; i < q.size(); ++i) q[i] *= k[i / 4] * v[i / 4];  // in place of attention: all three count
+      for (std::size_t i = 0; i < q.size(); ++i) q[i] *= k[i / 4] * v[i / 4];  // in place of attention; uses q, k and v
       run(o_plan, q, {{.weights = w.o, .y = view(x), .residual = view(x)}});
       run(gate_up_plan, x, {{w.gate, view(gate)}, {w.up, view(up)}});
       for (std::size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i];
       run(down_plan, gate, {{.weights = w.down, .y = view(x), .residual = view(x)}});
-      // In place of the model's RMS norm: the largest becomes 1, so that no number of layers overflows.
+      // In place of the model's RMS norm: scales the largest magnitude to 1, so that many layers do not overflow.
       const float top = std::fabs(*std::ranges::max_element(x, {}, [](float value) { return std::fabs(value); }));
       for (float& value : x) value /= std::max(top, 1e-5F);
     }

@@ -17,11 +17,11 @@ int main(void) {
   static float weights[kRows * kColumns];
   for (int i = 0; i < kRows * kColumns; ++i) weights[i] = (float)(i * 37 % 201 - 100) / 64;
 
-  // A context is a device with its threads and memory. NULL: the CPU, all threads this process may use.
+  // A context is a device with its threads and memory. NULL means the CPU with all threads this process may use.
   tern_context* context = NULL;
   if (tern_context_open(NULL, &context) != TERN_OK) return failed("open");
 
-  // A view borrows the weights: nothing is copied. Strides left at zero mean dense.
+  // A view does not copy the weights. Strides of zero mean a dense tensor.
   tern_tensor_view x = {.data = weights, .dtype = TERN_DTYPE_F32, .rank = 2, .shape = {kRows, kColumns}};
 
   // One scale per row; the default scheme, absmean, is BitNet's.
@@ -36,7 +36,7 @@ int main(void) {
   if (tern_quantized_get_info(quantized, &info) != TERN_OK) return failed("info");
   if (tern_quantized_checksum(quantized, &checksum) != TERN_OK) return failed("checksum");
   printf("%zu bytes became %zu bytes of codes and %zu scales\n", sizeof(weights), info->codes_bytes, info->scale_count);
-  printf("kernel:   %s\n", info->kernel);  // which one depends on the machine; the bits never do
+  printf("kernel:   %s\n", info->kernel);  // depends on the machine; the result does not
   printf("checksum: %016" PRIx64 "\n", checksum);
   printf("quality:  SQNR %.2f dB, cosine %.4f, %.1f %% zeros\n", info->quality->sqnr_db, info->quality->cosine,
          100 * info->quality->zero_fraction);

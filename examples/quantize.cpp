@@ -24,11 +24,11 @@ int main() {
   std::vector<float> weights(kRows * kColumns);
   for (int i = 0; i < kRows * kColumns; ++i) weights[i] = static_cast<float>(i * 37 % 201 - 100) / 64;
 
-  // A context is a device with its threads and memory: by default the CPU, all threads this process may use.
+  // A context is a device with its threads and memory: by default the CPU with all threads this process may use.
   const auto context = tern::Context::open();
   if (!context) return failed("open", context.error());
 
-  // A view borrows the weights: nothing is copied.
+  // A view does not copy the weights.
   const tern::ConstTensorView x(weights.data(), tern::DType::f32, {kRows, kColumns});
 
   // One scale per row; the default scheme, absmean, is BitNet's.
@@ -40,7 +40,7 @@ int main() {
 
   std::printf("%zu bytes became %zu bytes of codes and %zu scales\n", weights.size() * sizeof(float),
               quantized->codes.bytes(), quantized->scale_values().size());
-  std::printf("kernel:   %s\n", quantized->kernel.c_str());  // which one depends on the machine; the bits never do
+  std::printf("kernel:   %s\n", quantized->kernel.c_str());  // depends on the machine; the result does not
   std::printf("checksum: %016" PRIx64 "\n", quantized->checksum());
   std::printf("quality:  SQNR %.2f dB, cosine %.4f, %.1f %% zeros\n", quantized->quality->sqnr_db.value_or(NAN),
               quantized->quality->cosine.value_or(NAN), 100 * quantized->quality->zero_fraction);

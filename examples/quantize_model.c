@@ -1,5 +1,5 @@
-// Quantizes a whole checkpoint through the C ABI, proves that the file holds what was meant, and loads a layer from it.
-// The checkpoint is a small one of its own; give a folder to keep both files in.
+// Quantizes a whole checkpoint through the C ABI, loads a layer from the written file, and compares it with the input.
+// Makes a small checkpoint for this; the argument is the folder for both files.
 //
 //   cc quantize_model.c $(pkg-config --cflags --libs tern) -o quantize_model && ./quantize_model .
 #include <inttypes.h>
@@ -13,7 +13,7 @@ static int failed(const char* what) {
   return 1;
 }
 
-// Two projections and a norm, named as Hugging Face's Llama names them. Bytes are asked for in the writer's order.
+// Two projections and a norm, named as in Hugging Face's Llama. The writer decides the order in which it takes them.
 static int write_checkpoint(const char* path) {
   static float weights[kFfn * kHidden];
   const int64_t up[] = {kFfn, kHidden}, down[] = {kHidden, kFfn}, norm[] = {kHidden};
@@ -42,7 +42,7 @@ static int write_checkpoint(const char* path) {
 static int32_t progress(void* user, const char* tensor, size_t done_bytes, size_t total_bytes) {
   (void)user;
   printf("  %zu of %zu bytes, %s\n", done_bytes, total_bytes, tensor);
-  return 1;  // 0 would stop it
+  return 1;  // 0 would cancel
 }
 
 int main(int argc, char** argv) {
@@ -56,10 +56,10 @@ int main(int argc, char** argv) {
   if (tern_context_open(NULL, &context) != TERN_OK) return failed("open the CPU");
   if (tern_model_open(input, NULL, &model) != TERN_OK) return failed("open");
 
-  // What would become of each tensor, before anything is read or written.
+  // The plan: what each tensor will become. Nothing is read or written yet.
   tern_write_options options = TERN_WRITE_OPTIONS_INIT;
   options.layout = TERN_LAYOUT_TQ2_0;  // what llama.cpp reads
-  options.architecture = "bitnet";     // whose rows lie as Hugging Face has them
+  options.architecture = "bitnet";     // its rows keep the order of Hugging Face
   tern_model_plan* plan = NULL;
   const tern_model_plan_info* planned = NULL;
   if (tern_model_plan_create(model, output, &options, &plan) != TERN_OK) return failed("plan");
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   if (tern_model_report_get_info(report, &written) != TERN_OK) return failed("report");
   printf("%zu bytes became a file of %zu\n", planned->in_bytes, written->file_bytes);
 
-  // The file as anybody reads it: trits and scales of one layer, as kernels of linear take them.
+  // Open the written file and load one layer: trits and scales, packed for the kernels of linear.
   tern_model* reread = NULL;
   tern_packed_weights* weights = NULL;
   const tern_packed_weights_info* info = NULL;
@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
   if (tern_packed_weights_get_info(weights, &info) != TERN_OK) return failed("info");
   printf("loaded %" PRId64 " x %" PRId64 " weights, checksum %016" PRIx64 "\n", info->n, info->k, info->checksum);
 
-  // Against the input: trits approximate floats, so they differ, and by how much is told tensor by tensor.
+  // Compare with the input. Trits approximate floats, so tensors differ; print by how much.
   tern_model_difference* difference = NULL;
   size_t count = 0;
   if (tern_compare_models(context, model, reread, NULL, NULL, &difference) != TERN_OK) return failed("compare");

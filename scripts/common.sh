@@ -1,7 +1,7 @@
-# What the scripts share: --help, steps with a time, quiet commands, and the counts of the last line. Sourced, never run.
+# Shared by the scripts: --help, timed steps, quiet commands, and the counts of the last line. Sourced, never run.
 # shellcheck shell=bash
 
-# --help: the script's first lines, before it installs or builds anything.
+# --help prints the comment at the top of the script, before anything is installed or built.
 case " $* " in
   *' --help '* | *' -h '*) sed -n '2,/^[^#]/s/^# //p' "$0"; exit 0 ;;
 esac
@@ -10,8 +10,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 
-# A compiler cache, where there is one; which launcher it is only matters when a build folder is made. Paths below this
-# folder are relative in the cache, so that another clone finds what this one compiled; precompiled headers are in it.
+# Uses ccache if it is installed; CMake reads the launcher only when it creates a build folder. CCACHE_BASEDIR makes
+# paths below this folder relative, so that another clone shares the cache; the sloppiness lets it cache precompiled
+# headers.
 use_ccache() {
   command -v ccache >/dev/null || return 0
   export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
@@ -21,7 +22,8 @@ use_ccache() {
 }
 use_ccache
 
-# The times of this run's steps: build/logs/times.json, from a line each. A run that is part of another adds to its.
+# Times of this run's steps, one line each; finish() makes build/logs/times.json of them. A script that another one runs
+# adds to the same file.
 times=build/logs/times.tsv
 times_part=start
 mkdir -p build/logs
@@ -30,7 +32,7 @@ now() { printf '%s' "${EPOCHREALTIME/,/.}"; }
 # note_time STEP START: the seconds since START, which now() gave.
 note_time() { printf '%s\t%s\t%s\t%s\n' "$times_part" "$1" "$2" "$(now)" >>"$times"; }
 
-# set_up [tests | deep]: installs what is missing, and uses the compiler cache if it was among it.
+# set_up [tests | deep]: installs what is missing, and then uses ccache if it was just installed.
 set_up() {
   local from
   from=$(now)
@@ -39,31 +41,32 @@ set_up() {
   use_ccache
 }
 
-# no_arguments "$@": for scripts that take none.
+# no_arguments "$@": refuses arguments, for scripts that take none.
 no_arguments() {
   [ $# -eq 0 ] && return
   echo "usage: $0, without '$*'" >&2
   exit 2
 }
 
-# heading TEXT: begins a part of a script; its first word names it among the times.
+# heading TEXT: begins a part of a script; the first word is the part's name in the times.
 heading() {
   times_part=${1%% *}
   printf '\n== %s\n' "$*"
 }
 
-# quiet LOG COMMAND...: runs it with its output in LOG; shows the output only when it fails.
+# quiet LOG COMMAND...: runs the command with its output in LOG; shows the output only when it fails.
 quiet() {
   local log=$1
   shift
   mkdir -p "$(dirname "$log")"
   "$@" >"$log" 2>&1 && return 0
   local status=$?
-  grep -v '^\[[0-9]*/[0-9]*\] ' "$log"  # without the steps of ninja that went well
+  grep -v '^\[[0-9]*/[0-9]*\] ' "$log"  # without ninja's progress lines
   return $status
 }
 
-# check NAME COMMAND...: one test that passes when the command does; its output is shown either way when it has some.
+# check NAME COMMAND...: one test, which passes when the command succeeds. Shows the last line of the command's output,
+# or all of it when it failed.
 check() {
   local name=$1 start=$SECONDS from status=0
   from=$(now)
@@ -92,8 +95,8 @@ skip() {
 gpu_here() { compgen -G '/dev/nvidia[0-9]*' >/dev/null || nvidia-smi -L >/dev/null 2>&1; }
 nvcc_here() { command -v "${CUDACXX:-nvcc}" >/dev/null || [ -x "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" ]; }
 
-# with_progress LOG COMMAND...: as quiet, but says how far ninja is: on a terminal in one line that is written again
-# and again, elsewhere in a line every ten seconds.
+# with_progress LOG COMMAND...: like quiet, but shows ninja's progress: on a terminal in one line that is overwritten,
+# elsewhere in a new line every ten seconds.
 with_progress() {
   local log=$1 start=$SECONDS next=10 step pid
   shift
@@ -113,8 +116,8 @@ with_progress() {
   wait "$pid"
 }
 
-# build PRESET [TARGET...]: configures when needed and builds; a build that fails is one failed test. A release that is
-# configured here leaves CUDA out where nvcc is but no GPU: its kernels would take most of the time, and could not run.
+# build PRESET [TARGET...]: configures if needed and builds; a failed build counts as one failed test. With nvcc but no
+# GPU, release is configured without CUDA: its kernels would take most of the build time and could not run.
 build() {
   local preset=$1 start=$SECONDS from targets=() options=()
   from=$(now)
@@ -123,7 +126,7 @@ build() {
   if [ ! -f "build/$preset/build.ninja" ]; then
     if [ "$preset" = release ] && nvcc_here && ! gpu_here; then
       options=(-DTERN_CUDA=OFF)
-      echo "  nvcc is here, but no NVIDIA GPU: build/release is without CUDA (to have it: cmake --preset release -DTERN_CUDA=ON)"
+      echo "  nvcc is here, but no NVIDIA GPU: building without CUDA (with it: cmake --preset release -DTERN_CUDA=ON)"
     fi
   fi
   if quiet "build/logs/configure-$preset.log" cmake --preset "$preset" "${options[@]}" &&
@@ -137,7 +140,7 @@ build() {
   fi
 }
 
-# add_counts "PASSED FAILED SKIPPED": adds what another program counted; anything else is one failure.
+# add_counts "PASSED FAILED SKIPPED": adds the counts of another program; any other text counts as one failure.
 add_counts() {
   local p f s
   if [[ $1 =~ ^[0-9]+\ [0-9]+\ [0-9]+$ ]]; then
@@ -149,8 +152,9 @@ add_counts() {
   [ "$f" -eq 0 ]
 }
 
-# beside NAME COMMAND...: checks of a command that uses one core, at the same time as others; join waits for all of them.
-# shellcheck disable=SC2030,SC2031  # counts of its own, which join adds
+# beside NAME COMMAND...: runs checks of single-core commands in the background. join waits for all of them, shows what
+# they printed and adds their counts.
+# shellcheck disable=SC2030,SC2031  # each subshell has its own counts, which join adds
 besides=()
 beside() {
   mkdir -p build/logs
@@ -167,7 +171,7 @@ join() {
   besides=()
 }
 
-# run_ctest PRESET [ctest option...]: runs a build's tests and adds them to the counts.
+# run_ctest PRESET [ctest option...]: runs a build's tests and adds their results to the counts.
 run_ctest() {
   local preset=$1 start=$SECONDS from counts status=0
   from=$(now)
@@ -186,7 +190,7 @@ run_ctest() {
   fi
   local p f s
   read -r p f s <<<"$counts"
-  # Failing without a failed test (a fixture that could not start, say) must not look like success.
+  # ctest may fail without a failed test, for instance when a fixture could not start; count that as a failure.
   if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
     tail -n 20 "build/logs/ctest-$preset.log"
     f=1
@@ -195,7 +199,7 @@ run_ctest() {
   add_counts "$p $f $s"
 }
 
-# The last line, and the exit status that goes with it.
+# Prints the last line, with the counts; the exit status is 0 only if nothing failed.
 finish() {
   python3 tools/step_times.py "$times" --write build/logs/times.json
   printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"

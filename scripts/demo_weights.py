@@ -5,7 +5,7 @@ import array
 import random
 import sys
 
-BLOCK_ROWS = 256  # drawn once and repeated: drawing tens of millions one by one would take a minute
+BLOCK_ROWS = 256  # drawn once and repeated, because drawing tens of millions of values would take a minute
 
 
 def main(path, rows, columns):

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_wide_many gpu_gemm
-# gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: the parts of
-# the bundle beside it, all when none is named. Each takes minutes. OUT then has proof.txt (machine, commit, and what
-# each part found, to be committed beside the figures), and at most cpu.json, gpu.json, torch_affine.json and PyTorch's
-# golden files. A GPU's tests are among the tests. A program in which every test was skipped is counted as skipped.
+# gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: runs these
+# parts of the bundle, or all; each takes minutes. OUT then has proof.txt (machine, commit, each part's results; to be
+# committed with the figures) and, by part, cpu.json, gpu.json, torch_affine.json and PyTorch's golden files. `tests`
+# includes those of a GPU. A program whose tests were all skipped is counted as skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ] || [ "$1" = --help ] || [ "$1" = -h ]; then
@@ -33,7 +33,7 @@ done
 status=0
 proof=$out/proof.txt
 
-# The machine and what runs on it, once for all calls that share OUT.
+# header: describes the machine and the commit; written once, however many calls share OUT.
 header() {
   local commit dirty
   commit=$(cat commit) dirty=$(cat dirty)
@@ -48,9 +48,9 @@ if not gpus:
     print("gpu none")'
 }
 [ -s "$proof" ] || header >"$proof"
-say() { printf '%s\n' "$*" | tee -a "$proof"; }  # on the screen and in the proof
+say() { printf '%s\n' "$*" | tee -a "$proof"; }  # to the screen and to the proof
 
-# bench NAME ARGUMENTS...: adds a report to OUT/NAME.json and a line for each kernel to the screen.
+# bench NAME ARGUMENTS...: runs `tern bench`, adds its report to OUT/NAME.json and prints a line for each kernel.
 bench() {
   printf '  tern bench %s\n' "${*:2}"
   bin/tern bench "${@:2}" --json >"$out/report" || { status=1; return; }
@@ -82,9 +82,9 @@ PYTHON
 }
 
 gpu() { bench gpu "$@" --device cuda:0; }
-gpu_linear() { gpu linear --baselines "$@"; }  # cuBLAS beside it
+gpu_linear() { gpu linear --baselines "$@"; }  # also times cuBLAS
 
-# tests PROGRAM FILTER [VARIABLE=VALUE...]: some of a program's tests; a line for them, and each failure.
+# tests PROGRAM FILTER [VARIABLE=VALUE...]: runs some of a program's tests; reports them in one line, then each failure.
 programs_passed=0 programs_failed=0 programs_skipped=0
 tests() {
   local result code=0
@@ -117,9 +117,9 @@ PYTHON
   rm -f "$out/log" "$out/report"
 }
 
-# sanitizer TOOL PROGRAM:FILTER...: tests under a tool of compute-sanitizer, a line for each.
+# sanitizer TOOL PROGRAM:FILTER...: runs tests under a tool of compute-sanitizer; reports a line for each.
 sanitizer() {
-  local options=() result test  # tests ask for memory that there is not: an answer, not a fault
+  local options=() result test  # tests provoke failed allocations; those are no errors
   if [ "$1" = memcheck ]; then options=(--report-api-errors no); fi
   for test in "${@:2}"; do
     result=clean
@@ -167,13 +167,13 @@ for part in "${parts[@]}"; do
         for m in 8 128 512; do
           for isa in i2.x86_amx_int8 b3.x86_amx_int8 i2.x86_avx512vnni i2.x86_avx2 \
             s8.x86_amx_int8 s8.x86_avx512vnni s4.x86_amx_int8 s4.x86_avx512vnni; do
-            if [ $m -lt 16 ] && [[ $isa == s?.x86_amx_int8 ]]; then continue; fi  # not for so few
+            if [ $m -lt 16 ] && [[ $isa == s?.x86_amx_int8 ]]; then continue; fi  # not chosen for so few tokens
             bench cpu linear --shape $shape --m $m --warm --format ${isa%%.*} --threads "1,$cores" --kernel linear.$isa
           done
         done
       done
       ;;
-    gpu)  # 2^30 elements; then every size, beside the CPU's kernels
+    gpu)  # 2^30 elements; then every size, also on the CPU
       shape=262144x4096
       for dtype in f32 bf16 f16; do
         gpu ternary_quantize --dtype $dtype --shape $shape --scheme absmax --granularity group:128
@@ -192,7 +192,7 @@ for part in "${parts[@]}"; do
         bench gpu ternary_quantize --shape $size --scheme absmax --granularity group:128
       done
       ;;
-    gpu_large)  # 16 GiB of the host through 256 MiB of the GPU; tensors of more than 2^31 elements
+    gpu_large)  # 16 GiB from host memory through 256 MiB of the GPU; tensors of more than 2^31 elements
       for from in pinned pageable; do
         gpu ternary_quantize --shape 1048576x4096 --scheme absmax --granularity group:128 --from $from
         gpu ternary_quantize --shape 1048576x4096 --granularity row --from $from
@@ -205,7 +205,7 @@ for part in "${parts[@]}"; do
         gpu_linear --model bitnet-2b --m $m --dtype bf16 --y bf16
       done
       ;;
-    gpu_shapes)  # one token and a few, over the shapes of Microsoft's kernel and round ones
+    gpu_shapes)  # one token and a few, for the shapes of Microsoft's kernel and for round ones
       for shape in 2560x2560 3840x2560 13824x2560 2560x6912 3200x3200 4800x3200 3200x10240 20480x3200 55296x5120 \
         5120x27648 1024x4096 4096x16384 8192x32768; do
         gpu_linear --shape $shape --y bf16
@@ -239,7 +239,7 @@ for part in "${parts[@]}"; do
         done
       done
       ;;
-    gpu_gemm)  # many tokens: with the quantization, the product alone, and floats kept
+    gpu_gemm)  # many tokens: quantization and product, the product alone, and float activations (w2_float)
       for shape in 2560x2560 13824x2560 2560x6912 4096x4096 14336x4096; do
         for m in 1024 4096; do
           for dtype in bf16 i8; do gpu_linear --shape $shape --m $m --dtype $dtype --y bf16; done
@@ -252,11 +252,11 @@ for part in "${parts[@]}"; do
         gpu_linear --shape 4096x4096 --m 1024 --y bf16 --kernel linear.i2.$kernel
       done
       ;;
-    gpu_linear_tests)  # every kernel; layers with each of the older GPUs' kernels; 100,000 problems, 2^31 elements
+    gpu_linear_tests)  # every kernel; layers with the kernels of older GPUs; 100,000 problems; 2^31 elements
       tests linear '*'
       tests api 'LinearOnGpu.*:PackingOnGpu.*:LoadOnGpu.*:ChainOnGpu.*:Precisions.*:COnAGpu.*'
       for kernel in cuda_sm80 cuda_sm75 cuda_simple; do
-        # The CPU's, which they are compared with, have names of their own in the list.
+        # TERN_FORCE_KERNEL must also name the CPU kernels that the results are compared with.
         forced=linear.i2.x86_avx2,linear.b3.scalar,linear.s8.x86_avx2,linear.s4.x86_avx2
         for format in i2 b3 s8 s4; do forced+=,linear.$format.$kernel; done
         tests api 'LinearOnGpu.*' TERN_FORCE_KERNEL=$forced
@@ -279,7 +279,7 @@ for part in "${parts[@]}"; do
         tests $op '*'
       done
       ;;
-    gpu_affine_sanitizer)  # few problems, but every kernel; those that share memory for races, too
+    gpu_affine_sanitizer)  # few problems, but every kernel; kernels with shared memory also for races
       sanitizer memcheck 'affine:*' 'affine_quantize:*AnyStrides*:*LongLines*' \
         'affine_dequantize:*AnyStrides*' 'fake_quantize:*AnyStrides*' 'fake_quantize_backward:*AnyStrides*' \
         'choose_qparams:*AnyStrides*' 'dynamic_quantize:*AnyStrides*:*EveryLength*'
@@ -288,7 +288,7 @@ for part in "${parts[@]}"; do
           'dynamic_quantize:*EveryLength*'
       done
       ;;
-    gpu_affine)  # 2^28 elements, PyTorch beside
+    gpu_affine)  # 2^28 elements; also times PyTorch
       affine() { gpu "$1" --dtype $dtype "${@:2}"; }
       for dtype in f32 bf16; do
         for format in s8 s4; do
@@ -304,7 +304,7 @@ for part in "${parts[@]}"; do
       done
       if python3 -c 'import torch' 2>/dev/null; then python3 torch_affine.py | tee "$out/torch_affine.json"; fi
       ;;
-    golden)  # what PyTorch makes on this GPU, for tests/golden
+    golden)  # PyTorch's results on this GPU, for tests/golden
       python3 golden_torch.py "$out" cuda || status=1
       ls "$out"/*.torch_cuda.txt || status=1
       ;;

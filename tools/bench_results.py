@@ -1,11 +1,11 @@
-"""Reads bench/results: which machines there are, the newest figure of each problem, and the options that repeat it."""
+"""Reads bench/results: the machines, the newest figure of each problem, and the options that repeat it."""
 import json
 import re
 
-# Options of `tern bench` that say which problem a record is of, in the order of a command and of a table's columns.
+# Options of `tern bench` that describe the problem of a record, in the order of a command and of a table's columns.
 OPTIONS = ("model", "shape", "m", "dtype", "math", "scheme", "method", "granularity", "format", "y", "from", "kernel")
-WITH_SCHEME = ("ternary_quantize", "ternary_dequantize")  # the others have one and no option for it
-FIRST_OF_MODEL = 3  # matrices: query, key and value, with which a run over a model's layers begins
+WITH_SCHEME = ("ternary_quantize", "ternary_dequantize")  # the other ops have one scheme and no option for it
+FIRST_OF_MODEL = 3  # a run over a model's layers begins with three matrices: query, key, value
 
 
 class ResultError(Exception):
@@ -13,7 +13,7 @@ class ResultError(Exception):
 
 
 class Figure:
-    """A record with the machine it is of and the file, date and commit it comes from."""
+    """A record with its machine and its source: date, commit and file."""
 
     def __init__(self, record, machine, source):
         self.record, self.machine, self.source = record, machine, source
@@ -22,14 +22,14 @@ class Figure:
         self.us, self.share = record["median_us"], record["limit"]["share"]
         self.baselines = {baseline["name"]: baseline["speedup"] for baseline in record["baselines"]}
         self.by_operations = self.limit.endswith("peak") and record["gops"] is not None
-        self.per_second = record["gops"] if self.by_operations else record["gb_per_s"]  # in the limit's unit, 10^9
+        self.per_second = record["gops"] if self.by_operations else record["gb_per_s"]  # GOPS or GB/s, like the limit
 
     def kind(self):
-        """What the rows of its table are: all layers of a model, layers that only a model's run has, or shapes."""
+        """What a row of its table is: all layers of a model, layers that share an input, or a shape."""
         return "model" if "model" in self.problem else "layers" if len(self.problem.get("n", [])) > 1 else "shape"
 
     def options(self):
-        """The value of each option that applies to the op; the default's where it is the default."""
+        """The value of each option that applies to the op, defaults included."""
         problem = self.problem
         values = {option: problem[option] for option in OPTIONS if option in problem}
         values["kernel"] = self.record["kernel"]
@@ -43,7 +43,7 @@ class Figure:
         return {option: values[option] for option in OPTIONS if option in values}
 
     def default(self, option):
-        """What the command takes without the option; None where it must be given."""
+        """The command's default for an option; None if the option must be given."""
         if option == "dtype":
             return "i8" if self.op == "linear" and self.problem.get("math", "w2a8") == "w2a8" else "f32"
         if option == "format":
@@ -61,7 +61,7 @@ def slug(name):
 
 
 def complete(report):
-    """The records with those of whole models, which a CPU's report has as summaries only, without their kernel."""
+    """All records, with one for each whole model. A CPU's report has only summaries of models, without the kernel."""
     records = report["records"]
     first = [r for r in records if len(r["problem"].get("n", [])) == FIRST_OF_MODEL]
     models = report.get("models", [])
@@ -92,7 +92,7 @@ def complete(report):
 
 
 def read(folder):
-    """(machines, figures, peers): what is known of each machine by its name, and the newest of what was measured."""
+    """(machines, figures, peers): descriptions and peers' reports by machine name, and the newest figures."""
     reports = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -106,7 +106,7 @@ def read(folder):
     for source, machine, report, is_peers in sorted(reports, key=lambda item: item[0]):
         on_gpu = machine["device"] != "cpu"
         own = machine["name"] if on_gpu else f"{machine['name']}, {counted(machine['usable_threads'])}"
-        machines[own] = machine  # the newest description stays, and so does the newest figure
+        machines[own] = machine  # reports are sorted by date, so the newest description wins
         try:
             if is_peers:
                 peers[own] = {**report, "source": source}
@@ -117,10 +117,10 @@ def read(folder):
                 if record["device"] != "cpu" and not on_gpu:
                     raise ResultError("a record of a GPU under a machine that is a CPU")
                 name = host if record["device"] == "cpu" and on_gpu else own
-                threads = record["threads"] if record["device"] == "cpu" else 0  # a GPU's time is not the host's
+                threads = record["threads"] if record["device"] == "cpu" else 0  # the host's do not matter
                 key = (name, record["device"], record["kernel"], json.dumps(record["problem"]), threads,
                        record["weights"])  # fmt: skip
-                if key not in figures or figures[key].source != source:  # of two in one file the first stays
+                if key not in figures or figures[key].source != source:  # in one file, the first record wins
                     figures[key] = Figure(record, name, source)
                 machines.setdefault(name, None)
         except ResultError as failure:

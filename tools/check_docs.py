@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the tests and files which documents name in backquotes are there."""
+"""Checks that the tests and files that documents name in backquotes exist."""
 import re
 import sys
 

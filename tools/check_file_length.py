@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every source file says in its first line what it is for, and that long files say why they are long."""
+"""Checks that the first line of every source file says what it is for, and that long files say why they are long."""
 import re
 import sys
 from pathlib import Path

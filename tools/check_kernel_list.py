@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that src/ops/kernels.inc and the kernel files agree, and that its names are well formed and in order."""
+"""Checks that src/ops/kernels.inc matches the kernel files, and that its names are well formed and in order."""
 import re
 import sys
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks who includes whom, the table of rooms in docs/architecture.md as data; and that the library names no --option."""
+"""Checks includes against the rooms of docs/architecture.md, and that the library's texts name no --option."""
 import re
 import sys
 
 from tree import ISA_FILE, LEAF, code_only, cpp_files, includes, report, root_argument, texts
 
-# A file includes its own room and rooms with a lower number. include/tern lies below room 0.
+# A file may include its own room and rooms with a lower number. include/tern is below room 0.
 ROOMS = {
     "include/tern": -1,
     "src/base": 0,
@@ -18,13 +18,13 @@ ROOMS = {
     "src/api": 7, "src/lab": 7,
     "apps/cli": 8, "python": 8, "examples": 8,
 }  # fmt: skip
-# Rooms that see nothing of the inside but these.
+# Rooms that may include only these rooms.
 SEES_ONLY = {
     "apps/cli": {"include/tern", "src/lab", "apps/cli"},
     "python": {"include/tern", "python"},
     "examples": {"include/tern", "examples"},
 }
-# Third-party headers with one home, so that the library behind them can be changed there.
+# Third-party headers that only one file may include, so that the library behind them can be replaced there.
 ONE_HOME = {"hwloc.h": "src/device/topology.cpp"}
 GENERATED = {"build_config.h": "src/base", "commit.h": "src/lab", "tern/version.h": "include/tern"}
 ISA_HEADERS = {"cstdint", "cstddef", "immintrin.h", "smmintrin.h", "tmmintrin.h", "emmintrin.h", "xmmintrin.h",
@@ -78,7 +78,7 @@ def check_include(root, name, quoted, what):
 
 
 def isa_problems(root, isa_files):
-    """Standard headers that reach a kernel file, directly or through what it includes."""
+    """Problems: forbidden standard headers that a kernel file includes, directly or through other headers."""
     found = {}
     for isa_file in isa_files:
         reached, todo = {isa_file}, [isa_file]
@@ -95,7 +95,7 @@ def isa_problems(root, isa_files):
 
 
 def flags_named(root, name):
-    """Options of the command in the library's texts: its callers know fields, apps/cli/flags.cpp says the options."""
+    """Problems: the library's texts name an option instead of a field; apps/cli/flags.cpp translates fields."""
     if not name.startswith("src/") or name.startswith("src/lab/") or LEAF.search(name):
         return
     for line, text in texts((root / name).read_text(encoding="utf-8")):

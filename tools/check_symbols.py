@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that a kernel file defines one global symbol, and that libtern.so exports only tern:: and tern_ names.
 
-A second global symbol in a file compiled for AVX2 may be an inline function of which the linker keeps that copy for
-everyone, and a machine without AVX2 would run it.
+A second global symbol in a file compiled for AVX2 may be an inline function. The linker may keep that copy for the
+whole library, and a machine without AVX2 would run it.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ def isa_objects(build):
 
 
 def global_symbols(path, *options):
-    """(type, mangled name) of what a file defines for others."""
+    """(type, mangled name) of every global symbol that a file defines."""
     text = subprocess.run(["nm", "--defined-only", *options, path], check=True, capture_output=True, text=True).stdout
     return [match.groups() for match in re.finditer(r"^[0-9a-f]* *(\S) (\S+)$", text, re.MULTILINE)]
 

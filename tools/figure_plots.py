@@ -1,15 +1,15 @@
-"""Which figures of bench/results are drawn: shares of the limit, linear beside other libraries and other projects."""
+"""Chooses the figures of bench/results to plot: shares of the limit, linear against other libraries and projects."""
 import math
 import statistics
 
 from bench_results import counted
 from plots import bars
 
-PLOTTED_BYTES = 1_000_000  # smaller problems take as long as it takes to begin them
+PLOTTED_BYTES = 1_000_000  # the time of smaller problems is mostly start-up
 
 
 def fastest(figures):
-    """Of the kernels that were timed on one problem, the fastest."""
+    """The fastest kernel of each problem and number of threads."""
     best = {}
     for figure in sorted(figures, key=lambda f: f.us):
         best.setdefault((str(figure.problem), figure.threads), figure)
@@ -25,7 +25,7 @@ def spread(values, middle):
 
 
 def share_plot(machine, figures):
-    """For each kernel and limit the median share over the problems, and its range; None without such problems."""
+    """For each kernel and limit, the median share over the problems and its range; None without such problems."""
     most, sections = max(figure.threads for figure in figures), {}
     for f in figures:
         plain = f.kind() != "model" and f.problem.get("scheme") != "mse" and "from" not in f.problem
@@ -50,7 +50,7 @@ def beside(figures):
     for f in fastest([figure for figure in figures if figure.op == "linear" and figure.kind() != "layers"]):
         problem = f.problem
         label = f"{problem['dtype']} in" + ("" if problem["math"] == "w2a8" else f", {problem['math']}")
-        if problem["format"] in ("s8", "s4"):  # not trits: another use, with other figures
+        if problem["format"] in ("s8", "s4"):  # not trits, so not averaged with them
             label = f"{problem['format']}, {label}"
         label = f"{problem['model']}, {label}" if f.kind() == "model" else label
         for name, speedup in f.baselines.items():

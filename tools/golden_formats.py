@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden: other projects' bytes of small ternary matrices, one element at a time, from the description of
-each format (docs/formats.md) and not from the library. tq1_0 and tq2_0 are what PyPI's gguf makes of the same values.
+"""Writes tests/golden: small ternary matrices in other projects' formats, packed one element at a time from the
+description of each format (docs/formats.md), without the library. PyPI's gguf makes tq1_0 and tq2_0.
 
 usage: golden_formats.py FOLDER    (needs numpy and gguf)
 """
@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 
-SCALE = np.float32(0.7431640625)  # an f16, so that every format holds it
+SCALE = np.float32(0.7431640625)  # an f16, so that every format can store it
 
 
 def trits_of(n, k):
-    """Reproducible trits; rows 1 and n - 2 are zeros from column 0 to 255, so that blocks without a scale appear."""
+    """Reproducible trits. Columns 0 to 255 of rows 1 and n - 2 are zeros, which gives blocks without a scale."""
     w = np.random.default_rng(1000 * n + k).integers(-1, 2, (n, k)).astype(np.int8)
     w[1, :256] = 0
     w[n - 2, :256] = 0

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/qparams.torch_cpu.txt: scales and zero points that PyTorch's observers choose for small tensors,
-and what its quantize_per_tensor_dynamic makes of them.
+"""Writes tests/golden/qparams.torch_cpu.txt: the scales and zero points that PyTorch's observers choose for small
+tensors, and the results of its quantize_per_tensor_dynamic.
 
     tools/golden_qparams.py tests/golden
 
-A case is a line of words, then lines of numbers: floats as the bits of f32 in hexadecimal.
+A case is a line of words, then lines of numbers. Floats are the bits of an f32 in hexadecimal.
 
     observer FORMAT Q_MIN Q_MAX AXIS SYMMETRIC ROWS COLUMNS COUNT    dynamic FORMAT ROWS COLUMNS
     scales, zero points, x                                           scale, zero point, x, codes
 
-An AXIS of -1 is the whole tensor. The scale of `dynamic` is PyTorch's f64, rounded.
+An AXIS of -1 means the whole tensor. The scale of `dynamic` is PyTorch's f64 rounded to f32.
 """
 import pathlib
 import sys
@@ -32,7 +32,7 @@ def decimal(values):
 
 
 def tensors(rng):
-    """Ordinary values, and rows whose ranges lie on one side of 0, are one value, nothing, tiny, or huge."""
+    """Ordinary values, and rows that are all positive, all negative, constant, all zeros, tiny or huge."""
     ordinary = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
     awkward = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
     awkward[0] = np.abs(awkward[0]) + 3

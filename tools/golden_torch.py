@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes what PyTorch makes of small tensors, many of them at and beside ties, where x/s and x * (1/s) round apart.
-Floats are the hexadecimal digits of their bits.
+"""Writes PyTorch's results for small tensors. Many values are at or next to ties, where x/s and x * (1/s) round
+differently. Floats are the hexadecimal digits of their bits.
 
-affine.torch_<device>.txt: codes and their values; and x/s by NumPy, held against f64.
+affine.torch_<device>.txt: codes, dequantized values, and codes by x/s in NumPy, checked against f64.
 fake_quantize.torch_<device>.txt: fake_quantize with its mask and gradients, and the gradients of learned step sizes.
 
 usage: golden_torch.py FOLDER [cpu|cuda]    (needs numpy and torch)
@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 ROWS, COLUMNS = 6, 37
-FEW = (3, 37)  # rows and columns of what has many lines
+FEW = (3, 37)  # rows and columns of cases with many lines
 FLOATS = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def values(rng, scales, low, high, shape=(ROWS, COLUMNS)):
-    """x of a shape, from -2 codes below the range to 2 above: ties and their neighbours, and any."""
+    """x of a shape, from 2 codes below the range to 2 above: ties, their neighbours and arbitrary values."""
     s = np.broadcast_to(scales, shape).astype(np.float64)
     x = ((rng.integers(2 * (low - 2), 2 * (high + 2), shape) / 2) * s).astype(np.float32)
     beside = rng.integers(-1, 2, x.shape)
@@ -34,7 +34,7 @@ def hexadecimal(a):
 
 
 def bits(tensor):
-    """Of a torch tensor of any float type."""
+    """The bits of a torch tensor of any float type, in hexadecimal."""
     a = tensor.detach().cpu().contiguous()
     size = a.element_size()
     words = a.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size]).numpy().ravel()
@@ -46,7 +46,7 @@ def decimal(a):
 
 
 def divided(x, s, zeros, low, high):
-    """Codes by one division in f32. Where f64 rounds it to another integer, the quotient must be beside a tie."""
+    """Codes by one division in f32. Where f64 rounds to another integer, the quotient must be next to a tie."""
     quotient, exact = x / s, x.astype(np.float64) / s.astype(np.float64)
     assert quotient.dtype == np.float32
     apart = np.rint(quotient) != np.rint(exact)
@@ -75,14 +75,14 @@ def quantized(rng, device, name, dtype, low, high, axis):
 
 
 def away_from_ties(x, s):
-    """x beside ties of x/s moved: there PyTorch's f64 and its learnable gradients have roundings of their own."""
+    """Moves x away from ties of x/s, where PyTorch's f64 and its learnable gradients round differently."""
     v = x.astype(np.float64) / s
     near = np.abs(np.abs(v - np.rint(v)) - 0.5) < 0.01
     return np.where(near, x + 0.02 * s, x).astype(np.float32)
 
 
 def setting(rng, low, high, axis, even):
-    """Scales, zero points, their shape beside x, and x itself as f32."""
+    """Scales, zero points and x, all for f32; `even` moves x away from ties."""
     count = 1 if axis is None else FEW[axis]
     scales = (rng.integers(1, 1000, count) / 1000).astype(np.float32)
     zero_points = rng.integers(low // 2, high // 2, count) | 1

@@ -3,9 +3,9 @@
 
 usage: gpu_changes.py [--check] [tree]
 
-The last run is the newest clean commit that a GPU's file of bench/results names: "commit" of a JSON's machine, or of
-a proof (.txt). A commit is listed by its date and subject, which stay when it is rebased. --check wants the section as
-it would be written now; only the newest commit may be missing, since it could not name itself.
+The last run is the newest clean commit that a GPU's file in bench/results names: "commit" of the machine in a JSON, or
+of a proof (.txt). Commits are listed by date and subject, which survive a rebase. --check fails unless the section is
+what it would write now; only the newest commit may be missing, because it could not list itself.
 """
 import json
 import re
@@ -26,7 +26,7 @@ def git(root, *arguments):
 
 
 def runs(root):
-    """Commits that GPUs ran, as their results name them."""
+    """The clean commits that GPUs ran, as named in their results."""
     for path in sorted((root / "bench/results").glob("nvidia-*")):
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
@@ -40,7 +40,7 @@ def runs(root):
 
 
 def last_run(root):
-    """The newest of them in this history, or None."""
+    """The newest commit of runs() that is in this history, or None."""
     known = []
     for commit in set(runs(root)):
         if git(root, "merge-base", "--is-ancestor", commit, "HEAD") is not None:
@@ -49,7 +49,7 @@ def last_run(root):
 
 
 def what(name):
-    """(op or room, file) that a path is shown as, or None when it is no code for GPUs."""
+    """(op or room, file) by which a path is listed, or None if it is not GPU code."""
     match = GPU_CODE.match(name)
     path = Path(name)
     if not match or TEST.search(path.name):
@@ -59,7 +59,7 @@ def what(name):
 
 
 def changes(root, since):
-    """[(hash, "date subject", {op: {files}})] of the commits since then that touched GPU code, oldest first."""
+    """[(hash, "date subject", {op: {files}})] of the commits after `since` that touched GPU code, oldest first."""
     log = git(root, "log", "--reverse", "--no-merges", "--date=short", "--format=%x00%h%x01%ad %s", "--name-only",
               f"{since}..HEAD")  # fmt: skip
     found = []

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the tests of a CTest JUnit file: prints `passed failed skipped`, and on stderr what failed and what was skipped."""
+"""Counts the tests of a CTest JUnit file: prints `passed failed skipped`, and the failures and skips on stderr."""
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-MAX_LINES_PER_FAILURE = 60  # the rest is in the file that is named
+MAX_LINES_PER_FAILURE = 60  # the message names the file with the rest
 
 
 def skip_reason(output):
@@ -16,7 +16,7 @@ def skip_reason(output):
 
 
 def did_not_skip_itself(case):
-    """Failed, or could not run: CTest writes a missing program and a failed fixture like a test that skips itself."""
+    """Whether it failed or could not run. CTest reports a missing program or failed fixture like a test that skips."""
     skip = case.find("skipped")
     return case.get("status") == "fail" or (skip is not None and not skip.get("message", "").startswith("SKIP_"))
 

@@ -9,7 +9,7 @@ from bench_results import ResultError, counted, read, slug
 from figure_plots import baselines_plot, beside, geometric, peers_plot, share_plot
 
 BEGIN, END = "<!-- figures: made by tools/numbers_page.py -->", "<!-- end of figures -->"
-MANY_TOKENS = 64  # from here on arithmetic is the limit on every machine
+MANY_TOKENS = 64  # from here on every machine is limited by arithmetic
 
 ABOVE_THE_LIMIT = ("A share above 100 % is no mistake: either the data was warm and the limit is memory's, or the kernel "
                    "has better instructions than those that the limit is made of.")
@@ -21,7 +21,7 @@ Made by `tools/numbers_page.py` from [bench/results](../bench/results); change t
 Above each table stands the command that repeats it, `build/release/bin/tern` as `tern`; what differs between its rows is a word in capitals, and a column. A time is the median of a run; shares are of the limit that was measured in turns with the kernel. Bytes of a problem count once, also where a scale for a whole tensor makes a kernel read it twice. {ABOVE_THE_LIMIT} Where a problem was measured twice, the newest figure stands here.
 """
 
-# The README's rows: what they are called, and which records are meant; of those the fastest, all threads.
+# The README's rows: a title, and the fields that select records. The fastest of them with the most threads is shown.
 HEADLINES = (
     ("`ternary_quantize`, f32, `absmax` in groups of 128",
      {"op": "ternary_quantize", "dtype": "f32", "scheme": "absmax", "granularity": "group:128"}),
@@ -43,7 +43,7 @@ HEADLINES = (
 
 
 def number(value):
-    """Three digits, or all of those before the point."""
+    """Three significant digits, or all digits before the point if there are more."""
     return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f}"
 
 
@@ -61,7 +61,7 @@ def span(values, say=number):
 
 
 def rate(figure):
-    """(value, unit) of what a figure's table counts."""
+    """(value, unit) of the rate in a figure's table."""
     if figure.kind() == "model":
         return figure.problem["m"] * 1e6 / figure.us, "tokens/s"
     return (figure.per_second / 1000, "TOPS") if figure.by_operations else (figure.per_second, "GB/s")
@@ -78,7 +78,7 @@ def natural(value):
 
 
 def anchor(heading):
-    """The name that a Markdown page gives a heading."""
+    """The anchor that Markdown gives a heading."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
@@ -87,12 +87,12 @@ def markdown(header, rows):
 
 
 def command(figures, columns):
-    """The command of a table: options that all rows share with their value, those that are columns in capitals."""
+    """The command of a table: shared options with their values, options that are columns in capitals."""
     first, options = figures[0], figures[0].options()
     words = ["tern bench", first.op]
     for option, value in options.items():
         if option == "shape" and "model" in options:
-            continue  # a model's layers have no other name
+            continue  # the model already names its layers
         if option in columns:
             words.append(f"--{option} {option.upper()}")
         elif any(value != figure.default(option) for figure in figures):
@@ -116,10 +116,10 @@ def sources(found):
 def table(figures):
     """One table: a row for each problem; threads are columns where there are several, baselines otherwise."""
     every = [figure.options() for figure in figures]
-    told = {option for options, f in zip(every, figures) for option in options if options[option] != f.default(option)}
-    columns = [option for option in every[0] if option in told and len({options[option] for options in every}) > 1]
+    given = {option for options, f in zip(every, figures) for option in options if options[option] != f.default(option)}
+    columns = [option for option in every[0] if option in given and len({options[option] for options in every}) > 1]
     said = f"`{command(figures, columns)}`\n\n{sources({figure.source for figure in figures})}."
-    if not columns or (figures[0].kind() == "layers" and "shape" not in columns):  # which the command does not say
+    if not columns or (figures[0].kind() == "layers" and "shape" not in columns):  # the command does not name them
         columns.insert(0, "shape" if "shape" in every[0] else "model")
     rows = {}
     for options, figure in zip(every, figures):
@@ -159,7 +159,7 @@ def size(count):
 
 
 def facts(machine):
-    """A line on what the machine is; its name alone may say little."""
+    """A line that describes the machine, because its name alone may say little."""
     caches = [f"L{c['level']} {size(c['bytes'])}" for c in machine["caches"] if c["type"] != "instruction"]
     said = [machine["architecture"], *caches, f"{size(machine['memory_bytes'])} of memory"]
     if "driver" in machine:
@@ -169,7 +169,7 @@ def facts(machine):
 
 
 def peers_tables(report):
-    """Our times and theirs: for each number of tokens a row for each shape and number of threads."""
+    """Tern's and the peers' times: a table for each number of tokens, a row for each shape and number of threads."""
     records = report["records"]
     shapes = ",".join(dict.fromkeys(f"{r['n']}x{r['k']}" for r in records))
     threads = ",".join(str(n) for n in sorted({r["threads"] for r in records}))
@@ -203,7 +203,7 @@ def headline(figures, wanted):
 
 
 def compared_cells(machines, figures, peers, many):
-    """How many times as fast as each other library linear is, on each machine, with one token or the most."""
+    """Speed of linear relative to each other library, on each machine, with one token or the most tokens."""
     for machine in machines:
         found = {m: by for (m, label), by in beside(figures[machine]).items() if label == "i8 in"}
         if machine in peers:
@@ -228,7 +228,7 @@ def readme_table(machines, figures, peers):
 
 
 def pages(root):
-    """{path: text} of everything that is made from bench/results."""
+    """{path: text} of every file that is made from bench/results."""
     facts_of, all_figures, peers = read(root / "bench" / "results")
     machines = sorted(facts_of, key=natural)
     figures = {machine: [f for f in all_figures if f.machine == machine] for machine in machines}

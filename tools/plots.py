@@ -1,13 +1,13 @@
-"""Draws horizontal bars as SVG: sections of rows, a row's bars one below the other, a thin line for a range."""
+"""Draws horizontal bars as SVG: sections of rows, each with one bar per series; a thin line shows a range."""
 from html import escape
 
-COLOURS = ("#0072b2", "#56b4e9", "#e69f00", "#009e73", "#cc79a7")  # told apart also by the colour-blind
+COLOURS = ("#0072b2", "#56b4e9", "#e69f00", "#009e73", "#cc79a7")  # the colour-blind can tell them apart
 BAR, GAP, WIDTH, MARGIN = 12, 8, 460, 16  # pixels; WIDTH is that of the longest bar
-LETTER = 6.3  # pixels of a letter at most sizes used here: SVG does not say how wide its text is
+LETTER = 6.3  # pixels, an estimate: SVG does not tell the width of text
 
 
 def bars(title, subtitle, sections, say):
-    """sections: (heading, rows), a row: (label, {series: (value, low, high)}); say makes a value's text."""
+    """A section is (heading, rows), a row (label, {series: (value, low, high)}); say(value) is a value's text."""
     rows = [row for _, section in sections for row in section]
     series = list(dict.fromkeys(name for _, values in rows for name in values))
     colours = dict(zip(series, COLOURS))

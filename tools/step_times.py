@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes build/logs/times.json of the lines that the scripts note (part, step, begin, end), or prints the table of one.
+"""Makes build/logs/times.json from the lines that scripts write (part, step, begin, end), or prints them as a table.
 
 usage: step_times.py TIMES.tsv [--write TIMES.json] [--table]
 """

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Says which files clang-tidy has to read, and records which it has read.
+"""Lists the files that clang-tidy has to check, and records those that passed.
 
 usage: tidy_files.py list COMPILE_COMMANDS [--all] | tidy_files.py record
 
-`list` prints the files, a zero byte behind each: those whose content is not in .ci/clang_tidy_passed, and for a header
-whose content is not, one file that includes it, its own if there is one; all with --all, or when the rules changed. Of
-the kernel files, which are one loop with the words of an instruction set each, it takes those of linear and every op's
-scalar. `record` writes the contents of the tree to .ci/clang_tidy_passed. Contents, not commits: a record holds in any
-history.
+`list` prints the files, each followed by a zero byte: those whose content is not in .ci/clang_tidy_passed, and for each
+such header one file that includes it, preferably its own source. With --all, or when the rules changed, it lists all
+files. Kernel files are instances of one loop for an instruction set each, so only those of linear and every op's scalar
+are listed. `record` writes the hashes of the current contents to .ci/clang_tidy_passed. Hashes of contents, unlike
+commits, stay valid in any history.
 """
 import json
 import os
@@ -22,7 +22,7 @@ RULES = ".clang-tidy"
 
 
 def contents():
-    """{path: hash of its content} of what clang-tidy reads, as it is in the working tree."""
+    """{path: hash of its content} of the files that clang-tidy reads, from the working tree."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "include", "src", "apps", RULES],
                             check=True, capture_output=True, text=True).stdout.split("\n")  # fmt: skip
     paths = sorted(p for p in set(listed) if p.endswith((".cpp", ".h", ".inc", RULES)) and os.path.isfile(p))

@@ -1,4 +1,4 @@
-"""What the structural checks share: the files of the tree, their includes, and how a check reports."""
+"""Shared by the structural checks: the files of the tree, their includes, and the report of a check."""
 import re
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ def includes(root, name):
 
 
 def code_only(text):
-    """The text with comments and string literals blanked, lines kept."""
+    """The text with comments and string literals replaced by spaces; line numbers stay the same."""
     return _COMMENT_OR_TEXT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
@@ -45,7 +45,7 @@ def texts(text):
 
 
 def report(check, problems, fine):
-    """Prints the problems, or one line when there are none; answers the exit status."""
+    """Prints the problems, or one line when there are none; returns the exit status."""
     for problem in problems:
         print(problem)
     if problems:
@@ -56,5 +56,5 @@ def report(check, problems, fine):
 
 
 def root_argument():
-    """The tree to check: the first argument, else the one this file lies in."""
+    """The tree to check: the first argument, or else the tree of this file."""
     return Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent

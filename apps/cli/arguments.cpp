@@ -1,4 +1,4 @@
-// The options that several commands share, and what becomes of them.
+// Declares the options that several commands share, and parses their values.
 #include "arguments.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
   return value;
 }
 
-// What --format may be with an op.
+// The formats that --format accepts for an op.
 std::vector<Format> formats_of(const std::string& op) {
   if (op == "linear") return {Format::i2, Format::b3, Format::s8, Format::s4};
   if (is_affine(op)) return {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
@@ -42,7 +42,7 @@ Result<Format> parse_format_of(const std::string& op, const std::string& text) {
   return bad_argument("--format", fmt::format("'{}' is not one of {}", escaped(text, 40), fmt::join(words, ", ")));
 }
 
-// The option that was given and has no meaning for an op.
+// Refuses an option that has no meaning for the op.
 Status refuse_scheme(const SchemeArguments& arguments, const std::string& op) {
   if (arguments.scheme_given && !op.starts_with("ternary_"))
     return bad_argument("--scheme",
@@ -108,8 +108,8 @@ void add_device_argument(CLI::App& command, std::string& device) {
 void add_tuning_argument(CLI::App& command, std::string& tuning) {
   command
       .add_option("--tuning", tuning,
-                  "Of linear: on a CPU as in streams=2,ahead=2048, on a GPU as "
-                  "in\nthreads=256,grid=fixed,split=4,dependent=off; otherwise what suits")
+                  "Of linear, on a CPU as in streams=2,ahead=2048; on a GPU as in\n"
+                  "threads=256,grid=fixed,split=4,dependent=off; otherwise chosen")
       ->type_name("LIST");
 }
 
@@ -118,7 +118,7 @@ void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments) {
   command.add_option("--scheme", arguments.scheme, "absmean (default), absmax, mse or int2")
       ->each(note(arguments.scheme_given))
       ->type_name("NAME");
-  command.add_option("--granularity", arguments.granularity, "Who shares a scale: tensor (default), row, group:N")
+  command.add_option("--granularity", arguments.granularity, "What shares a scale: tensor (default), row, group:N")
       ->each(note(arguments.granularity_given))
       ->type_name("NAME");
   command.add_option("--format", arguments.format, "i2, b3 or i8; of int2 s2 or i8; otherwise the first")
@@ -201,8 +201,8 @@ void add_precision_argument(CLI::App& command, std::optional<std::string>& preci
 Result<Precision> parse_precision_of(const std::string& op, const std::string& precision, const char* beside) {
   if (op != "linear") return only_linear_has("--precision", op);
   if (*beside != '\0')
-    return bad_argument("--precision",
-                        fmt::format("'{}' was given with {}; either of them says the type", precision, beside));
+    return bad_argument("--precision", fmt::format("'{}' was given with {}; give only one, because each sets the type",
+                                                   precision, beside));
   return parse_precision(precision);
 }
 

@@ -1,4 +1,4 @@
-// The options that several commands share, and what becomes of them.
+// The options that several commands share, and the parsing of their values.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -31,27 +31,27 @@ void add_threads_argument(CLI::App& command, std::optional<int>& threads);
 void add_device_argument(CLI::App& command, std::string& device);
 void add_tuning_argument(CLI::App& command, std::string& tuning);  // parse_tuning() reads it
 
-// An empty value is a variable that a script lost, not an option that was left out: every option of a command refuses
-// it.
+// Makes every option of a command refuse an empty value: that is a variable that a script lost, not an option that was
+// left out.
 inline constexpr const char* kEmptyValue = "the value is empty; give one, or leave the option out";
 void refuse_empty_values(CLI::App& command);
 
-// Refuses, in one sentence, what is not a whole number from `least` to `most`; for CLI::Option::check().
+// A check for CLI::Option::check() that refuses what is not a whole number from `least` to `most`.
 std::function<std::string(const std::string&)> whole_number(
     std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
-// What the ops of `explain` and `bench` have: --method, --m, affine codes. An op that is none is an error that lists
-// them.
+// Which options an op of `explain` and `bench` has: --method, --m, affine codes. check_op() refuses an unknown op with
+// a list of the known ones.
 Status check_op(const std::string& op, std::string where = "op");
 bool has_method(const std::string& op);
 bool has_tokens(const std::string& op);
 bool is_affine(const std::string& op);
 
-// The words of a quantization, as they were typed.
+// The words of a quantization, as typed.
 struct SchemeArguments {
   std::string scheme = "absmean";
   std::string granularity = "tensor";
-  std::string format;  // empty: what the scheme packs to; s8 of affine ops
+  std::string format;  // empty: what the scheme packs to, or s8 for affine ops
   bool scheme_given = false;
   bool granularity_given = false;
 };
@@ -65,7 +65,7 @@ void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments);
 void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int64_t>& m, SchemeArguments& arguments);
 Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op = "ternary_quantize");
 
-// --dtype of an op. A type that the op does not take is for the kernels to refuse.
+// Parses --dtype for an op. A valid type that the op does not accept is refused later, by its kernels.
 Result<DType> parse_dtype_of(const std::string& op, const std::string& text);
 
 // "4096x11008": rows, then columns.
@@ -74,30 +74,30 @@ struct RowsAndColumns {
   std::int64_t columns = 0;
 };
 Result<RowsAndColumns> parse_rows_and_columns(const std::string& text);
-Result<RowsAndColumns> parse_problem_shape(const std::string& text);  // the same, with something in it
+Result<RowsAndColumns> parse_problem_shape(const std::string& text);  // the same; refuses an empty shape
 
-// `text` as a float; `option` is named in the error.
+// Parses a float; an error names `option`.
 Result<float> parse_float(const std::string& option, const std::string& text);
 
-// The error of an option that was given with an op other than linear.
+// The error for an option of linear that was given with another op.
 Error only_linear_has(const std::string& option, const std::string& op);
 
-// --precision, of linear; `beside` is an option that says the type as well, or empty.
+// --precision, for linear only; `beside` names an option that also sets the type and was given, or is empty.
 void add_precision_argument(CLI::App& command, std::optional<std::string>& precision);
 Result<Precision> parse_precision_of(const std::string& op, const std::string& precision, const char* beside);
 
-// --method, of the ops that choose scales; absmax unless it is given.
+// --method, for the ops that choose scales; absmax by default.
 void add_method_argument(CLI::App& command, std::optional<std::string>& method);
 Result<QparamsMethod> parse_method(const std::optional<std::string>& method, const std::string& op);
 
-// The context a command runs in. Without an observer, --verbose still logs.
+// Opens the context in which a command runs. Without an observer, --verbose still logs.
 Result<Context> open_context(const std::optional<int>& threads, const std::string& device,
                              std::shared_ptr<Observer> observer = nullptr);
 
 // "Examples:" below a command's help, one command line each.
 void add_examples(CLI::App& command, std::initializer_list<const char*> lines);
 
-// Makes `run(options)` the command's callback; it answers an exit code or an error. `options` live as long as the
+// Makes `run(options)` the command's callback, which returns an exit code or an error. `options` live as long as the
 // command.
 template <class Options>
 void on_run(CLI::App& command, Session& session, std::shared_ptr<Options> options,

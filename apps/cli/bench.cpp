@@ -1,4 +1,4 @@
-// tern bench: how fast kernels are, as a share of what this machine can do at best.
+// tern bench: how fast kernels are, as a share of this machine's measured peak.
 #include "lab/bench.h"
 
 #include <fmt/format.h>
@@ -137,13 +137,13 @@ std::string problem_text(const Json& problem) {
   return fmt::format("{}", fmt::join(facts, ", "));
 }
 
-// Full at the limit; what beats the limit (data in the caches) looks full, too.
+// Full at the limit; a rate above the limit (data in the caches) is shown as full.
 std::string bar(double share) {
   constexpr double kColumns = 20;
   return std::string(static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kColumns)), '#');
 }
 
-// In the unit of the limit: bytes or operations.
+// The rate in the unit of the limit: bytes or operations.
 bool by_operations(const lab::Record& r) { return r.gops && r.limit.name.ends_with("peak"); }
 double rate(const lab::Record& r) { return by_operations(r) ? *r.gops : r.gb_per_s; }
 std::string rate_unit(const lab::Record& r) { return by_operations(r) ? "GOPS" : "GB/s"; }
@@ -267,7 +267,7 @@ void add_bench(CLI::App& app, Session& session) {
   add_method_argument(*command, arguments->method);
   command->add_option("--model", arguments->model, "Of linear: all layers of a model, which is bitnet-2b")
       ->type_name("NAME");
-  command->add_flag("--baselines", arguments->baselines, "Of linear: OpenBLAS and oneDNN, or cuBLAS, beside it");
+  command->add_flag("--baselines", arguments->baselines, "Of linear: also time OpenBLAS and oneDNN, or cuBLAS");
   command
       ->add_option("--threads", arguments->threads,
                    fmt::format("1 to {} each, as in 1,2; otherwise all this process may use", kMaxThreads))

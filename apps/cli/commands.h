@@ -1,4 +1,4 @@
-// The commands of `tern`: each has a file of this folder that adds it, with its options, its examples and its callback.
+// The commands of `tern`. Each has a file in this folder that adds it with its options, examples and callback.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,9 +7,9 @@
 
 namespace tern::cli {
 
-// How a command answers: 0 it did what was asked; 1 it failed, or found what it looks for (a difference, a kernel that
-// is wrong); 2 it was asked wrongly: the command line, a word in it or a variable is an invalid_argument. `verify`
-// answers 1 only for models that differ, 2 for everything that went wrong.
+// Exit codes: 0 for success; 1 if the command failed or found what it looks for (a difference, a wrong kernel); 2 for
+// wrong usage, an invalid_argument in the command line, in a word of it or in a variable. `verify` returns 1 only for
+// models that differ, and 2 for everything that went wrong.
 constexpr int kFailed = 1, kAskedWrongly = 2;
 
 // What the commands share. A callback that fails sets the exit code through fail().
@@ -17,7 +17,8 @@ struct Session {
   int exit_code = 0;
 };
 
-// Prints "tern: <error>" in the command's words to standard error (a JSON object with --json) and sets the exit code.
+// Prints "tern: <error>" to standard error (a JSON object with --json), with the names of options instead of fields,
+// and sets the exit code.
 void fail(Session& session, const Error& library_error, bool json);
 
 void add_devices(CLI::App& app, Session& session);

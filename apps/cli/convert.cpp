@@ -50,8 +50,8 @@ void add_convert(CLI::App& app, Session& session) {
           "In GGUF i2_s (default), i2_s.arm_64, i2_s.1x4, tl1, tl2,\ntq1_0, tq2_0; in safetensors i2 (default), b3, "
           "hf_packed, ms_gpu")
       ->type_name("NAME");
-  command->add_flag("--allow-loss", arguments->allow_loss, "Round scales that the format cannot hold, and tell");
-  command->add_flag("--dry-run", arguments->dry_run, "Show what would become of each tensor, and stop");
+  command->add_flag("--allow-loss", arguments->allow_loss, "Round scales that the format cannot hold, and report it");
+  command->add_flag("--dry-run", arguments->dry_run, "Show what would be done with each tensor, and stop");
   add_write_arguments(*command, arguments->write);
   add_read_arguments(*command, arguments->read);
   add_threads_argument(*command, arguments->threads);

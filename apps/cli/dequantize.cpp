@@ -101,8 +101,8 @@ Result<int> run(const DequantizeArguments& arguments) {
     if (raw && arguments.output_path.ends_with(ending))
       return Error{
           Code::invalid_argument,
-          fmt::format("'{}': bf16 is written raw, without a header, which is no {}; name it otherwise, as in '{}', "
-                      "or take another --dtype",
+          fmt::format("'{}': bf16 is written raw, without a header, so it cannot be a {}; choose another name, as in "
+                      "'{}', or another --dtype",
                       arguments.output_path, ending,
                       std::filesystem::path(arguments.output_path).replace_extension(".bin").string()),
           "--output"};

@@ -1,4 +1,4 @@
-// tern devices: what hardware is here.
+// tern devices: shows the hardware of this machine.
 #include "tern/device.h"
 
 #include <fmt/format.h>
@@ -110,7 +110,7 @@ Json to_json(const Device& device) {
   return json;
 }
 
-// What is known of a GPU, in the order of the questions people ask.
+// Adds the facts about a GPU, in the order in which people ask for them.
 void add_gpu(Table& facts, const Device& device) {
   const GpuFacts& gpu = *device.gpu;
   if (!device.unusable.empty()) facts.add({"cannot be used", device.unusable});

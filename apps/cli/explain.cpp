@@ -1,4 +1,4 @@
-// tern explain: which kernel would be chosen for a problem, and why no other.
+// tern explain: which kernel would be chosen for a problem, and why each other one was not.
 #include <fmt/format.h>
 
 #include "arguments.h"
@@ -38,7 +38,7 @@ struct Problem {
   std::optional<PrecisionChoice> precision = {};
 };
 
-// A decision, and the plan it leads to where there is one.
+// A decision, and the plan that it leads to, if any.
 struct Decision {
   Explanation explanation;
   std::optional<PlanId> id;
@@ -60,7 +60,7 @@ Result<Decision> decide(const Context& context, const typename Op::Problem& prob
   return decision;
 }
 
-// Affine ops have channels and tokens; of a matrix, a row is either.
+// Affine ops have channels and tokens; a row of a matrix is either.
 AffineGranularity affine(const Granularity& granularity) {
   switch (granularity.kind) {
     case Granularity::Kind::tensor: break;
@@ -226,9 +226,10 @@ void print_as_text(const Context& context, const std::string& op, const Problem&
     const Guarantee& g = decision.id->guarantee;
     facts.add({"because", e.chosen_because});
     const std::string sums = g.accumulator == "none" ? "no" : std::string(g.accumulator);
-    facts.add({"promises", fmt::format("{} operations, {} sums, {}, {}", g.math, sums,
-                                       g.deterministic ? "deterministic" : "not deterministic",
-                                       g.bit_stable ? "the reference's bits" : "bits of its own")});
+    facts.add(
+        {"promises", fmt::format("{} operations, {} sums, {}, {}", g.math, sums,
+                                 g.deterministic ? "deterministic" : "not deterministic",
+                                 g.bit_stable ? "the reference's bits" : "bits may differ from the reference's")});
     facts.add({"workspace", human_bytes(decision.workspace_bytes)});
     if (decision.tuning) facts.add({"tuning", tuning_text(*decision.tuning)});
   }

@@ -1,4 +1,4 @@
-// What can be known about inputs and outputs before hours of work go into them.
+// Checks of input and output paths that can be made before hours of work go into them.
 #include "file_paths.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 Error bad_output(Code code, std::string message) { return {code, std::move(message), "--output"}; }
 
-// "a pipe", or empty where a file or folder may be opened, or nothing is there.
+// "a pipe", for example; empty for a file, for a folder, or if nothing is there.
 std::string_view no_file(fs::file_type type) {
   switch (type) {
     case fs::file_type::fifo: return "a pipe";
@@ -27,7 +27,7 @@ std::string_view no_file(fs::file_type type) {
   }
 }
 
-// Whether a standard stream of this process goes to that file. Its text would go down with the file that is replaced.
+// Whether standard output or standard error goes to that file. What they print would be lost when the file is replaced.
 bool is_printed_to(const std::string& path) {
   struct stat file {
   }, stream{};

@@ -1,4 +1,4 @@
-// What can be known about inputs and outputs before hours of work go into them.
+// Checks of input and output paths that can be made before hours of work go into them.
 #pragma once
 
 #include <filesystem>
@@ -9,19 +9,20 @@
 
 namespace tern::cli {
 
-// Refuses an output that is the input, no plain file, in a folder that does not exist, the file that standard output
-// goes to, or not named by what is in it: with `ending` at its end, where one is given. Links are followed. Whether it
-// can be written is known only when it is.
+// Refuses an output that is the input, is no plain file, is in a folder that does not exist, is the file that standard
+// output or standard error goes to, or does not end in `ending` (if given). Follows links. Whether the output can be
+// written is known only when it is.
 Status check_output_path(const std::string& input, const std::string& output, const std::string& ending = {});
 
-// Where a path leads when all links in it are followed, whether there is something or not.
+// The path after following all links in it, whether or not something is there.
 std::filesystem::path resolved(const std::string& path);
 
-// Refuses what opening would hang on or disturb: pipes, devices, sockets. What is not there is for others to refuse.
+// Refuses what hangs or is disturbed when it is opened: pipes, devices, sockets. A file that does not exist is refused
+// elsewhere.
 Status check_input_path(const std::string& input, const char* option);
 
-bool is_float(DType dtype);  // what is quantized, and comes back
+bool is_float(DType dtype);  // the types that can be quantized and dequantized to
 
-std::size_t file_bytes(const std::string& path);  // 0 when it cannot be known
+std::size_t file_bytes(const std::string& path);  // 0 if it cannot be determined
 
 }  // namespace tern::cli

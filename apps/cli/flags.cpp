@@ -1,4 +1,4 @@
-// Which option of the command sets which field of the library.
+// Maps the fields of the library to the options of the command.
 #include "flags.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::pair<std::string_view, std::string_view>;
 
-// As they stand in sentences. None begins with another.
+// As they appear in sentences. No field name is the beginning of another.
 constexpr std::array<Names, 13> kFields = {{{"OpenOptions::gguf_types", "--gguf-type"},
                                             {"ReadOptions::i2_s", "--variant"},
                                             {"ReadOptions::tiles", "--kernel-config"},
@@ -26,7 +26,7 @@ constexpr std::array<Names, 13> kFields = {{{"OpenOptions::gguf_types", "--gguf-
                                             {"WriteOptions::tiles", "--kernel-config"},
                                             {"WriteOptions::tl2_id", "--later-tl2"}}};
 
-// What the parsers of words say of where a wrong one came from.
+// Error::where of the library's parsers of words, and the option that the word came from.
 constexpr std::array<Names, 8> kWords = {{{"device", "--device"},
                                           {"dtype", "--dtype"},
                                           {"granularity", "--granularity"},

@@ -1,5 +1,5 @@
-// The command's names for the library's fields: the library's errors and plans speak of WriteOptions::drop, the command
-// of --drop.
+// Translates the library's field names to the command's options: where the library's errors and plans say
+// WriteOptions::drop, the command says --drop.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tern::cli {
 
-// A sentence of the library in the command's words.
+// The text or error with options in place of field names.
 std::string with_flags(std::string text);
 Error with_flags(Error error);
 

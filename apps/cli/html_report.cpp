@@ -1,4 +1,4 @@
-// Two plots in SVG (weights against thresholds, error by tensor) and a table, as one HTML page.
+// Two SVG plots (weights against thresholds, error by tensor) and a table, as one HTML page.
 #include "html_report.h"
 
 #include <fmt/format.h>

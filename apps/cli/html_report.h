@@ -1,4 +1,4 @@
-// A page that shows how a model was quantized: no scripts, nothing from outside.
+// A page that shows how a model was quantized, without scripts or external files.
 #pragma once
 
 #include <string>

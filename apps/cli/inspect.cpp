@@ -1,4 +1,4 @@
-// tern inspect: what is in a checkpoint: tensors, types, shapes, shares of trits, scales and metadata.
+// tern inspect: shows what is in a checkpoint: tensors, types, shapes, shares of trits, scales and metadata.
 #include <fmt/format.h>
 
 #include <map>
@@ -69,7 +69,8 @@ std::string scales_text(const TensorReport& report) {
   return fmt::format("{:.4g}..{:.4g}", report.smallest_scale, report.largest_scale);
 }
 
-// Of those that were read: a header may name a million tensors, and few of them have anything to report.
+// Reports of the tensors that were read. A map, because a header may name a million tensors, few of which have a
+// report.
 using Reports = std::map<std::size_t, TensorReport>;
 
 const TensorReport* report_of(const Reports& reports, std::size_t tensor) {
@@ -162,7 +163,8 @@ void print_all(const InspectArguments& arguments, const Model& model, const Repo
   print_metadata(file.metadata());
 }
 
-// A document of a million tensors takes gigabytes as a tree, so its parts are printed one by one, as the tree would be.
+// As one JSON tree a million tensors would take gigabytes, so the parts are printed one by one, in the form that the
+// tree would have.
 void print_as_json(const InspectArguments& arguments, const Model& model, const Reports& reports,
                    std::optional<std::size_t> one) {
   JsonPrinter printer;

@@ -1,4 +1,4 @@
-// JSON as the commands print it: keys in the order they were set, one document on standard output.
+// Prints JSON for the commands: keys in the order they were set, one document on standard output.
 #include "json.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ Json finite_or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-// What JSON has no number for is a word: "nan", "inf", "-inf".
+// JSON has no such numbers, so they become words: "nan", "inf", "-inf".
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
 
 Json details_of(const Error& error) {

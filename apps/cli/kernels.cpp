@@ -1,4 +1,4 @@
-// tern kernels: the list of kernels, seen from this machine.
+// tern kernels: lists the kernels, and whether each runs on this machine.
 #include <fmt/format.h>
 
 #include "arguments.h"

@@ -1,4 +1,4 @@
-// What goes to standard error: texts, and the lines of --verbose with the time.
+// Writes to standard error: plain text, and the lines of --verbose with the time.
 #include "log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>

@@ -1,5 +1,5 @@
-// What goes to standard error: texts, and the lines of --verbose with the time. What cannot be written there is lost:
-// there is nobody left to tell, and the exit code says how it went.
+// Writes to standard error: plain text, and the lines of --verbose with the time. A failure to write there is ignored:
+// nobody is left to report it to, and the exit code still tells the outcome.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tern::cli {
 
-void say(const std::string& text);  // as it is
+void say(const std::string& text);  // unchanged
 void set_verbose(bool verbose);
 void log_line(std::string_view line);  // nothing without --verbose
 

@@ -1,4 +1,4 @@
-// The tern command: parses the command line, runs one command, answers 0, 1 (it failed) or 2 (it was asked wrongly).
+// The tern command: parses the command line, runs one command, returns 0, 1 (failure) or 2 (wrong usage).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ void fail(Session& session, const Error& library_error, bool json) {
 
 namespace {
 
-// What an empty value looks like to CLI11 when it is written --option=: the next argument would become the value.
+// Refuses --option= with nothing after it: CLI11 would take the next argument as the value.
 void refuse_empty_inline_values(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -38,7 +38,7 @@ void refuse_empty_inline_values(int argc, char** argv) {
   }
 }
 
-// Parsing may fail before any option was stored, so --json is looked for by hand.
+// Parsing may fail before any option was stored, so this searches the arguments for --json.
 bool asks_for_json(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]) == "--json") return true;
@@ -60,15 +60,15 @@ void add_commands(CLI::App& app, Session& session) {
     command->group("Commands");
     refuse_empty_values(*command);
     const bool compares = command->get_name() == "verify";
-    command->footer((compares ? "Exit status: 0 they are equal, 1 they differ, 2 it failed or was asked wrongly.\n\n"
-                              : "Exit status: 0 done, 1 it failed, 2 it was asked wrongly.\n\n") +
+    command->footer((compares ? "Exit status: 0 they are equal, 1 they differ, 2 failure or wrong usage.\n\n"
+                              : "Exit status: 0 success, 1 failure, 2 wrong usage.\n\n") +
                     command->get_footer());
   }
 }
 
 int run(int argc, char** argv) {
   Session session;
-  bool failed = false;  // in a way that no command answers for
+  bool failed = false;  // outside of any command
   CLI::App app("Ternary and low-bit kernels that return the same bits everywhere.", "tern");
   app.get_formatter()->column_width(34);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
@@ -84,14 +84,14 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& asked) {  // --help, --version
     std::ostringstream text;
     app.exit(asked, text, text);
-    std::fputs(text.str().c_str(), stdout);  // what fails is seen below
+    std::fputs(text.str().c_str(), stdout);  // a failure is detected below
   } catch (const CLI::ParseError& mistake) {
     const bool json = asks_for_json(argc, argv);
     fail(session, {Code::invalid_argument, told(app, mistake), "command line"}, json);
     const CLI::App& command = named_command(app);
     if (!json) say(fmt::format("`tern{} --help` says more.\n", &command == &app ? "" : " " + command.get_name()));
   } catch (const std::exception& failure) {
-    if (std::ferror(stdout) == 0) {  // else fmt has thrown because of it
+    if (std::ferror(stdout) == 0) {  // otherwise fmt threw because of the stream
       failed = true;
       fail(session, {Code::internal, failure.what(), "tern"}, asks_for_json(argc, argv));
     }
@@ -102,12 +102,12 @@ int run(int argc, char** argv) {
     failed = true;
     fail(session, {Code::io_error, "standard output could not be written", "tern"}, asks_for_json(argc, argv));
   }
-  // 1 of verify says that the two differ, so a failure there is 2.
+  // For verify, 1 means that the two differ, so a failure is 2.
   return failed && app.got_subcommand("verify") ? 2 : session.exit_code;
 }
 
-// A standard stream that is closed would get the number of the next file, and its text would go into that one. What
-// stands in its place cannot be written to, so that a text for nobody is an error as it would have been.
+// If a standard stream is closed, the next file that is opened gets its number, and the stream's text goes into that
+// file. This opens /dev/null in its place, read-only: writing to the stream still fails, as it would have.
 void occupy_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDONLY) == -1) return;
@@ -117,7 +117,7 @@ void occupy_closed_streams() {
 }  // namespace tern::cli
 
 int main(int argc, char** argv) {
-  // A file-size limit then fails the write, as a full disk does, and the temporary file is removed.
+  // Without the signal a file-size limit fails the write, as a full disk does, and the temporary file is removed.
   std::signal(SIGXFSZ, SIG_IGN);
   tern::cli::occupy_closed_streams();
   return tern::cli::run(argc, argv);

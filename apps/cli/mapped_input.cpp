@@ -1,4 +1,4 @@
-// Reading a mapped file ahead of the work on it, so that progress is seen and computing is timed alone.
+// Reads a mapped file before the work on it, to show progress and to time computing alone.
 #include "mapped_input.h"
 
 #include "stopwatch.h"
@@ -6,8 +6,8 @@
 namespace tern::cli {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;                  // the smallest page of any CPU we know
-constexpr std::size_t kStepBytes = std::size_t{4} << 20;  // between two looks at the clock
+constexpr std::size_t kPageBytes = 4096;                  // the smallest page size of the CPUs we know
+constexpr std::size_t kStepBytes = std::size_t{4} << 20;  // between two updates of the bar
 
 }  // namespace
 

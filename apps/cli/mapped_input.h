@@ -1,4 +1,4 @@
-// Reading a mapped file ahead of the work on it, so that progress is seen and computing is timed alone.
+// Reads a mapped file before the work on it, to show progress and to time computing alone.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace tern::cli {
 
-std::size_t dense_bytes(const ConstTensorView& view);  // of a view that io made: its size fits
+std::size_t dense_bytes(const ConstTensorView& view);  // for views made by io, whose size does not overflow
 
-// Touches every page and answers the seconds it took; nothing when the file is too large to stay in memory, where
-// reading it twice would cost more than the progress is worth.
+// Touches every page and returns the seconds it took. Does nothing and returns nothing if the file is too large to stay
+// in memory: reading it twice would cost more than the progress bar is worth.
 std::optional<double> read_ahead(const ConstTensorView& view, std::size_t available_bytes, ProgressBar& bar);
 
 }  // namespace tern::cli

@@ -1,4 +1,4 @@
-// The options of the commands that read and write whole models, and what becomes of them.
+// Declares and parses the options of the commands that read and write whole models.
 #include "model_arguments.h"
 
 #include <fmt/format.h>
@@ -40,9 +40,11 @@ Result<std::vector<KernelTiles>> read_tiles(const std::string& path) {
 }  // namespace
 
 void add_read_arguments(CLI::App& command, ReadArguments& arguments) {
-  command.add_option("--variant", arguments.variant, "Of i2_s, if the file is silent: x86_128, arm_64, 1x4")
+  command.add_option("--variant", arguments.variant, "Of i2_s, if the file does not say: x86_128, arm_64, 1x4")
       ->type_name("NAME");
-  command.add_option("--weight-scale", arguments.weight_scale, "Of hf_packed, if silent: multiplies or divides")
+  command
+      .add_option("--weight-scale", arguments.weight_scale,
+                  "Of hf_packed, if the file does not say:\nmultiplies or divides")
       ->type_name("WORD");
   command.add_option("--kernel-config", arguments.kernel_config, "kernel_config.ini: the tiles of tl1 and tl2")
       ->type_name("FILE");
@@ -74,7 +76,7 @@ Result<ReadOptions> parse(const ReadArguments& arguments) {
     const Result<StoredType> type = parse_stored_type(word);
     if (!type.ok() || std::find(kTypes.begin(), kTypes.end(), *type) == kTypes.end())
       return bad("--gguf-type",
-                 fmt::format("'{}' is not TL2, MXFP4, Q2_0 or Q2_0_G128, what ids 39 and 42 mean", word));
+                 fmt::format("'{}' is not TL2, MXFP4, Q2_0 or Q2_0_G128, the meanings of ids 39 and 42", word));
     options.open.gguf_types.push_back(*type);
   }
   return options;

@@ -1,4 +1,4 @@
-// The options of the commands that read and write whole models, and what becomes of them.
+// The options of the commands that read and write whole models, and their parsing.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@
 
 namespace tern::cli {
 
-// What a file may not say of itself.
+// What a file may leave out about itself.
 struct ReadArguments {
   std::string variant;        // of i2_s
   std::string weight_scale;   // of hf_packed
@@ -19,7 +19,7 @@ struct ReadArguments {
 void add_read_arguments(CLI::App& command, ReadArguments& arguments);
 Result<ReadOptions> parse(const ReadArguments& arguments);
 
-// What is written.
+// How the output is written.
 struct WriteArguments {
   std::string container;
   std::string drop;
@@ -28,10 +28,10 @@ struct WriteArguments {
   bool later_tl2 = false;
 };
 void add_write_arguments(CLI::App& command, WriteArguments& arguments);
-// `format` is the word of --format, or empty; tiles are those that parse(ReadArguments) read.
+// `format` is the value of --format, or empty; the tiles are taken from `read`.
 Result<WriteOptions> parse(const WriteArguments& arguments, const std::string& format, const ReadOptions& read);
 
-// Whether a path is a checkpoint and no tensor: a folder, an index, or a file that begins as one.
+// Whether a path is a checkpoint rather than a tensor: a folder, an index, or a file that starts like one.
 bool is_checkpoint(const std::string& path);
 
 }  // namespace tern::cli

@@ -1,4 +1,4 @@
-// Plans and reports of models as people and programs read them.
+// Formats plans and reports of models as text and as JSON.
 #include "model_text.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ std::vector<std::size_t> worst_first(const Written& w) {
 
 std::string decibels(double value) { return std::isinf(value) ? "lossless" : fmt::format("{:.2f} dB", value); }
 
-// What a stage belongs to, for who wants to make it faster.
+// The resource that a stage uses, for those who want to make it faster.
 std::string_view resource(Stage stage) {
   switch (stage) {
     case Stage::reading:
@@ -62,7 +62,7 @@ std::string_view limit_text(Stage stage) {
   return "the CPU, input at";
 }
 
-// Seconds of the threads, in the mean over them, so that they add up to the time it took.
+// The mean over the threads of the seconds spent in each stage, so that they add up to the elapsed time.
 std::string spent_text(const Written& w) {
   const auto seconds = [&](Stage stage) { return human_seconds(w.report.spent(stage).seconds); };
   const bool gpu = w.context.device().id.kind == DeviceKind::cuda;
@@ -75,7 +75,7 @@ std::string spent_text(const Written& w) {
          fmt::format("{} writing and flushing, {} idle", seconds(Stage::writing), human_seconds(w.report.idle_seconds));
 }
 
-// Losses that a person must know of, one sentence each.
+// Losses that the user must know about, one sentence each.
 std::vector<std::string> losses(const Written& w) {
   std::vector<std::string> out;
   std::size_t rounded = 0, cast = 0;

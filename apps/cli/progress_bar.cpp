@@ -1,5 +1,5 @@
-// A progress bar on standard error: phases by name; bytes, rate and time left where they are known. Silent when nobody
-// watches.
+// A progress bar on standard error: phases by name, and bytes, rate and time left if they are known. Prints nothing
+// unless standard error is a terminal.
 #include "progress_bar.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kBarColumns = 30;
 constexpr double kRateAfterSeconds = 0.5;
-constexpr auto kBetweenDrawings = std::chrono::milliseconds(50);  // 20 pictures a second look smooth
+constexpr auto kBetweenDrawings = std::chrono::milliseconds(50);  // 20 frames a second look smooth
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void ProgressBar::update(std::size_t done_bytes, std::size_t total_bytes) {
   last_drawn_ = now;
   const double share = std::min(1.0, static_cast<double>(done_bytes) / static_cast<double>(total_bytes));
   const auto filled = static_cast<std::size_t>(share * kBarColumns);
-  // A rate of the first moments would jump about.
+  // In the first moments the rate would jump about.
   std::string rate;
   const double seconds = std::chrono::duration<double>(now - phase_began_).count();
   if (seconds > kRateAfterSeconds && done_bytes > 0)

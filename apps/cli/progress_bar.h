@@ -1,5 +1,5 @@
-// A progress bar on standard error: phases by name; bytes, rate and time left where they are known. Silent when nobody
-// watches.
+// A progress bar on standard error: phases by name, and bytes, rate and time left if they are known. Prints nothing
+// unless standard error is a terminal.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,14 @@ namespace tern::cli {
 
 class ProgressBar {
  public:
-  explicit ProgressBar(bool wanted = true);  // shows itself only when standard error is a terminal, too
+  explicit ProgressBar(bool wanted = true);  // also requires a terminal
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void phase(const std::string& what);  // "quantizing"
   void update(std::size_t done_bytes, std::size_t total_bytes);
-  void clear();  // gives the line back, before anything else is printed
+  void clear();  // erases the line; call before printing anything else
 
  private:
   void draw(const std::string& line);

@@ -1,5 +1,5 @@
-// tern quantize: a tensor, .npy or raw, to an .npz of codes, scales and what they mean; checkpoints go on to
-// write_model.cpp.
+// tern quantize: quantizes a tensor, .npy or raw, to an .npz of codes, scales and their description. write_model.cpp
+// quantizes checkpoints.
 #include "tern/quantize.h"
 
 #include <fmt/format.h>
@@ -126,7 +126,7 @@ void print_as_text(const Report& r) {
   print_beside(r.arguments.output_path, head + facts.str());
 }
 
-// Everything the words say, before any file is opened. `scale` outlives the options that point to it.
+// Parses all words before any file is opened. `scale` must outlive the options, which point to it.
 Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float& scale) {
   const Result<SchemeWords> words = parse(arguments.scheme);
   if (!words.ok()) return words.error();
@@ -153,7 +153,7 @@ Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float&
   if (!arguments.max_error.empty()) {
     const Result<float> limit = parse_float("--max-error", arguments.max_error);
     if (!limit.ok()) return limit.error();
-    // Every comparison with NaN is false, so the limit would hold nothing back.
+    // Every comparison with NaN is false, so a limit of NaN would refuse nothing.
     if (!std::isfinite(*limit))
       return Error{Code::invalid_argument, fmt::format("'{}' is not a finite number of dB", arguments.max_error),
                    "--max-error"};
@@ -162,7 +162,7 @@ Result<QuantizeOptions> parse_options(const QuantizeArguments& arguments, float&
   return options;
 }
 
-// The input: .npy by its header, or raw, of the type and shape that were given.
+// Opens the input: .npy by its header, or raw with the type and shape that were given.
 Result<NpyFile> open_input(const QuantizeArguments& arguments) {
   if (arguments.dtype.empty() && arguments.shape.empty()) return NpyFile::open(arguments.input);
   if (arguments.dtype.empty() || arguments.shape.empty()) {
@@ -179,7 +179,7 @@ Result<NpyFile> open_input(const QuantizeArguments& arguments) {
   return NpyFile::open_raw(arguments.input, *dtype, {shape->rows, shape->columns});
 }
 
-// The option that was given and has no meaning for a checkpoint, or for a tensor; empty: none.
+// The first option given that has no meaning for a checkpoint (or for a tensor); empty if there is none.
 const char* only_for_tensors(const QuantizeArguments& arguments) {
   if (!arguments.dtype.empty()) return "--dtype";
   if (!arguments.shape.empty()) return "--shape";
@@ -254,8 +254,8 @@ Result<int> run(const QuantizeArguments& arguments) {
   const Result<Context> context = open_context(arguments.threads, arguments.device, clock);
   if (!context.ok()) return context.error();
   if (arguments.no_ready_check && context->device().id.kind == DeviceKind::cpu)
-    return Error{Code::invalid_argument, "the check is of a GPU's memory, and this runs on cpu; leave it out",
-                 "--no-ready-check"};
+    return Error{Code::invalid_argument,
+                 "the option skips a check of a GPU's memory, and this runs on cpu; leave it out", "--no-ready-check"};
   const Result<NpyFile> file = open_input(arguments);
   if (!file.ok()) return file.error();
   if (!is_float(file->view().dtype))

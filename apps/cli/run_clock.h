@@ -19,8 +19,8 @@ class RunClock final : public Observer {
   void run_started(const RunEvent& event) override;
   void run_finished(const RunEvent& event, const Status& status) override;
 
-  [[nodiscard]] double seconds() const;      // of all successful runs together; those side by side count once
-  [[nodiscard]] std::string kernel() const;  // of the last one
+  [[nodiscard]] double seconds() const;      // in successful runs; runs at the same time count once
+  [[nodiscard]] std::string kernel() const;  // of the last run
 
  private:
   [[nodiscard]] bool counts(const RunEvent& event) const;
@@ -29,7 +29,7 @@ class RunClock final : public Observer {
   const std::function<void()> finished_;
   mutable std::mutex mutex_;
   int running_ = 0;
-  std::chrono::steady_clock::time_point started_;  // the first of those that are running
+  std::chrono::steady_clock::time_point started_;  // when the first of the running ones started
   double seconds_ = 0;
   std::string kernel_;
 };

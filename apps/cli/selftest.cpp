@@ -1,4 +1,4 @@
-// tern selftest: every kernel this machine can run against the reference.
+// tern selftest: compares every kernel that this machine can run with the reference.
 #include "lab/selftest.h"
 
 #include <fmt/format.h>
@@ -76,7 +76,7 @@ Json to_json(const GpuMemoryInfo& memory) {
 Result<int> run(const SelftestArguments& arguments) {
   if (!arguments.op.empty())
     if (const Status known = check_op(arguments.op, "--op"); !known.ok()) return known.error();
-  // Under --verbose a line a kernel is enough; an observer that logged every run would bury it.
+  // Under --verbose one line per kernel is enough; an observer that logs every run would bury them.
   const Result<Context> context = open_context(arguments.threads, arguments.device, std::make_shared<Observer>());
   if (!context.ok()) return context.error();
   ProgressBar bar(!arguments.output.json);
@@ -90,7 +90,7 @@ Result<int> run(const SelftestArguments& arguments) {
   if (!results.ok()) return results.error();
 
   const Counts counts = count(*results);
-  std::optional<GpuMemoryInfo> memory;  // what the kernels took of a GPU
+  std::optional<GpuMemoryInfo> memory;  // that the kernels used on a GPU
   if (context->device().gpu) {
     const Result<GpuMemoryInfo> info = context->memory_info();
     if (!info.ok()) return info.error();

@@ -1,4 +1,4 @@
-// -o -: the output is a stream on standard output, and all that a command prints goes to standard error.
+// -o -: the output is written to standard output, and all that a command prints goes to standard error.
 #include "standard_output.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// -o -: the output is a stream on standard output, and all that a command prints goes to standard error.
+// -o -: the output is written to standard output, and all that a command prints goes to standard error.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace tern::cli {
 
 inline bool is_standard_output(const std::string& output) { return output == "-"; }
 
-// An output as it is shown.
+// The name of an output in messages.
 std::string shown_output(const std::string& output);
 
 // Refuses a terminal, which would show the bytes.
 Status check_standard_output();
 
-// Writes to standard output past all buffers, and counts.
+// Writes to standard output without buffering, and counts the bytes.
 class StandardOutput {
  public:
   [[nodiscard]] ByteWriter writer();
@@ -26,7 +26,7 @@ class StandardOutput {
   std::size_t bytes_ = 0;
 };
 
-// What a command prints of an output: on standard error where the output takes standard output.
+// Prints what a command says about an output: to standard error if the output itself goes to standard output.
 void print_beside(const std::string& output, const std::string& text);
 void print_json_beside(const std::string& output, const Json& document);
 

@@ -1,4 +1,4 @@
-// Seconds since it was made or last asked to restart.
+// Measures the seconds since it was made or last restarted.
 #pragma once
 
 #include <chrono>

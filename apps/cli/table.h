@@ -27,7 +27,7 @@ class Table {
   std::size_t indent_;
 };
 
-// `text` in lines of at most `columns` characters, broken at spaces; a longer word stands alone on its line.
+// `text` in lines of at most `columns` characters, broken at spaces; a longer word gets a line of its own.
 std::vector<std::string> wrap(const std::string& text, std::size_t columns);
 
 }  // namespace tern::cli

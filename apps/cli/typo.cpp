@@ -1,4 +1,4 @@
-// What a command line that does not parse says, in the order it was typed and with the nearest word that is known.
+// Error messages for a command line that does not parse: the mistake that was typed first, with the nearest known word.
 #include "typo.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace tern::cli {
 namespace {
 
-// Letters to add, drop or change to make one word of the other.
+// The number of letters to add, drop or change to turn one word into the other.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -28,7 +28,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// "; did you mean WORD?" with the nearest word, or the one that was only begun; nothing where none is near.
+// "; did you mean WORD?" with the nearest word, or one that starts with what was typed; empty if none is near.
 std::string did_you_mean(const std::string& typed, const std::vector<std::string>& known) {
   std::string best;
   std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
@@ -77,7 +77,7 @@ std::string told(const CLI::App& app, const CLI::ParseError& mistake) {
                          before.front());
     return unknown_option(app, before.front());
   }
-  // An option that was mistyped is the reason why another one is missing.
+  // A mistyped option is the reason why a required one is missing.
   const std::vector<std::string> left = command.remaining();
   if (const auto option = std::find_if(left.begin(), left.end(), is_option); option != left.end())
     return unknown_option(command, *option);

@@ -1,4 +1,4 @@
-// What a command line that does not parse says, in the order it was typed and with the nearest word that is known.
+// Error messages for a command line that does not parse: the mistake that was typed first, with the nearest known word.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// tern verify: whether two models hold the same values, whatever their formats. Answers 0 (equal), 1 (not) or 2
+// tern verify: compares the values of two models, whatever their formats. Returns 0 (equal), 1 (different) or 2
 // (failed).
 #include <fmt/format.h>
 
@@ -71,7 +71,7 @@ Result<int> run(const VerifyArguments& arguments) {
   ReadArguments words_b = arguments.read;
   if (!arguments.variant_b.empty()) words_b.variant = arguments.variant_b;
   const Result<ReadOptions> read_b = parse(words_b);
-  if (!read_b.ok())  // all but this word is A's, which was fine
+  if (!read_b.ok())  // the other words were parsed for A without error
     return Error{read_b.error().code, read_b.error().message, "--variant-b"};
   const Result<Context> context = open_context(arguments.threads, "cpu");
   if (!context.ok()) return context.error();
@@ -118,7 +118,7 @@ void add_verify(CLI::App& app, Session& session) {
       return;
     }
     fail(session, exit_code.error(), arguments->output.json);
-    session.exit_code = kAskedWrongly;  // 1 says that they differ
+    session.exit_code = kAskedWrongly;  // 1 means that they differ
   });
 }
 

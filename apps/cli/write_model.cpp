@@ -19,7 +19,7 @@ namespace {
 
 Result<Context> open_device(const ModelRun& run) {
   if (run.device != "auto") return open_context(run.threads, run.device);
-  // A GPU that is there but cannot be used is an error of its own only when it was named.
+  // If the first GPU cannot be used, auto falls back to the CPU; it is an error only if a GPU was named.
   Result<Context> gpu = open_context(run.threads, "cuda:0");
   return gpu.ok() ? std::move(gpu) : open_context(run.threads, "cpu");
 }
@@ -29,7 +29,7 @@ bool same_place(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, ignored) || resolved(a) == resolved(b);
 }
 
-// What is written must not take the place of a file that was read.
+// The output must not replace a file that was read.
 Status check_no_input(const ModelRun& run, const Model& model, const std::string& output, const char* option) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -45,7 +45,7 @@ Status check_no_input(const ModelRun& run, const Model& model, const std::string
   return {};
 }
 
-// Everything that can be known to fail, before the plan is shown and hours of work go into it.
+// Checks everything that can be known to fail, before the plan is shown and hours of work go into it.
 Status check_run(const ModelRun& run, const Context& context, const Model& model, const ModelPlan& plan) {
   if (plan.container != Container::gguf && !run.write.architecture.empty())
     return Error{Code::invalid_argument,
@@ -128,7 +128,8 @@ Result<int> run_model(ModelRun run, const char* phase) {
                                                  });
   bar.clear();
   if (!report.ok()) return with_option(report.error());
-  // Row and group scales are found in the pass that writes the codes; one scale for a tensor needs a pass before.
+  // Row and group scales are found in the pass that writes the codes; one scale for the whole tensor needs a pass
+  // before that.
   const bool twice = plan->count(Action::quantize) > 0 && plan->granularity == Granularity::tensor();
   const Written written{*model, *plan, *report, *context, run.output_path, twice};
   if (!run.report_path.empty())
@@ -149,7 +150,7 @@ void add_quantize_model_arguments(CLI::App& command, QuantizeModelArguments& arg
   command.add_option("--exclude", arguments.exclude, "Keep matrices with this in their name as they are")
       ->type_name("REGEX");
   command.add_option("--match", arguments.match, "bitnet: round as BitNet's own converter does")->type_name("NAME");
-  command.add_flag("--dry-run", arguments.dry_run, "Show what would become of each tensor, and stop");
+  command.add_flag("--dry-run", arguments.dry_run, "Show what would be done with each tensor, and stop");
   command.add_option("--report", arguments.report, "Write a page with plots, too; - for standard output")
       ->type_name("OUT.html");
   add_write_arguments(command, arguments.write);

@@ -15,18 +15,18 @@ struct ModelRun {
   ReadOptions read;
   WriteOptions write;
   std::optional<int> threads;
-  std::string device;  // or "auto": a GPU where there is one
+  std::string device;  // or "auto": a GPU if there is one
   bool dry_run = false;
-  std::string report_path;         // of an HTML page; empty: none
-  std::string kernel_config = {};  // a file that was read for `read`; empty: none
+  std::string report_path;         // an HTML page; empty: none
+  std::string kernel_config = {};  // the file that `read` was parsed from; empty: none
   OutputArguments output;
 };
 Result<int> run_model(ModelRun run, const char* phase);
 
-// An error of the library, rewritten in terms of the option that it is about.
+// An error of the library, with the option that it is about as its `where`.
 Error with_option(Error error);
 
-// The options of a checkpoint that tern quantize has beside those of a tensor.
+// The options of tern quantize that are only for checkpoints.
 struct QuantizeModelArguments {
   ReadArguments read;
   WriteArguments write;
@@ -35,7 +35,7 @@ struct QuantizeModelArguments {
 };
 void add_quantize_model_arguments(CLI::App& command, QuantizeModelArguments& arguments);
 
-// The options of tern quantize that concern tensors and checkpoints alike.
+// The options of tern quantize for both tensors and checkpoints.
 struct QuantizeWords {
   std::string input, output_path, scheme, granularity, format, non_finite, kernel, device;
   std::optional<int> threads;

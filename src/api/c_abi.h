@@ -52,12 +52,11 @@ struct Parameter {
   const void* value;
 };
 
-// The first that is NULL, as an error.
+// An error that names the first NULL parameter.
 Status not_null(const char* where, std::initializer_list<Parameter> parameters);
 Status check_index(const char* where, std::size_t index, std::size_t count);
 
-// The beginning of every call that returns a handle: checks that `out` is not NULL and sets it to NULL, then checks the
-// others.
+// Begins every call that returns a handle: checks that `out` is not NULL and sets it to NULL, then checks the others.
 template <class T>
 Status cleared(const char* where, T** out, std::initializer_list<Parameter> parameters) {
   TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
@@ -65,7 +64,7 @@ Status cleared(const char* where, T** out, std::initializer_list<Parameter> para
   return not_null(where, parameters);
 }
 
-// Whole entry points: a member of a handle, an element of a list in it, and how many those are.
+// Whole entry points: they return a member of a handle, an element of one of its lists, or the length of the list.
 template <class Handle, class Member>
 tern_status hand_out(const char* where, const char* name, const Handle* handle, Member Handle::*member,
                      const Member** out) {
@@ -99,7 +98,7 @@ tern_status count_of(const char* where, const char* name, const Handle* handle, 
   });
 }
 
-// The value of a word, as C has it.
+// Whole entry points that parse a word into a C value.
 template <class Out, class Parse, class Convert>
 tern_status parse(const char* where, const char* text, Out* out, Parse parse_text, Convert convert) {
   return guarded(where, [&](const char*) -> Status {
@@ -114,7 +113,7 @@ tern_status parse(const char* where, const char* text, CEnum* out, Parse parse_t
   return parse(where, text, out, parse_text, [](auto value) { return static_cast<CEnum>(value); });
 }
 
-// The library's tables of words hold literals, so that a zero follows each.
+// name() returns string literals, so data() is zero-terminated.
 template <class Enum, class CEnum>
 const char* word(CEnum value, Enum last) {
   const auto number = static_cast<std::int32_t>(value);
@@ -149,9 +148,9 @@ inline constexpr AffineMath kLastAffineMath = AffineMath::torch_cuda;
 inline constexpr QparamsMethod kLastQparamsMethod = QparamsMethod::mse;
 inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 
-// Structs that grow. `first_bytes` are those of the first version, which every caller has; `defaults` is what fields
-// get that a caller's older struct lacks. A field that is added must not lie in padding at the old end: an old caller's
-// padding is not a value.
+// Structs that grow. `first_bytes` is the size of the first version, which every caller has; `defaults` fills the
+// fields that an older caller's struct lacks. A new field must not occupy padding at the end of the old struct, because
+// an old caller's padding holds no value.
 template <class T>
 struct Grows;
 #define TERN_C_STRUCT(type, last_field_of_first_version, init)                                   \
@@ -211,7 +210,8 @@ Status check_struct_size(const char* where, const char* parameter, const T* give
   return {};
 }
 
-// The caller's struct in this library's version; NULL is the defaults. Fields this library does not know must be 0.
+// Reads the caller's struct into this library's version; NULL gives the defaults. Fields this library does not know
+// must be 0.
 template <class T>
 Result<T> read_struct(const char* where, const char* parameter, const T* given) {
   T value = Grows<T>::defaults();
@@ -226,8 +226,8 @@ Result<T> read_struct(const char* where, const char* parameter, const T* given) 
   return value;
 }
 
-// One of a caller's array of structs. They lie as far apart as the caller's compiler has put them, which is the size
-// that the first one states.
+// Reads one element of a caller's array of structs. The stride is the struct's size in the caller's version, which the
+// first element states.
 template <class T>
 Result<T> read_element(const char* where, const char* array, const T* first, std::size_t index) {
   TERN_RETURN_IF_ERROR(check_struct_size(where, array, first));
@@ -268,10 +268,10 @@ tern_tensor_view from_view(const ConstTensorView& view);  // const is lost: the 
 tern_quality from_quality(const Quality& quality);
 tern_tuning from_tuning(const Tuning& tuning);
 
-// The C face of a vector of strings that outlives it.
+// Pointers to strings, for C. The strings must outlive them.
 std::vector<const char*> pointers_to(const std::vector<std::string>& strings);
 
-// A Device as C sees it, with what its pointers point at.
+// A Device as a C struct, with the storage that its pointers need.
 struct DeviceFace {
   explicit DeviceFace(Device from);
   DeviceFace(const DeviceFace&) = delete;
@@ -286,28 +286,28 @@ struct DeviceFace {
   tern_device_info info{};
 };
 
-// For what stays on the host: the context's own memory, or the process's where that is a GPU's.
+// Memory for results that stay on the host: the context's memory, or the process's if the context is on a GPU.
 std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context);
 
 Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
 Status make_packed_weights(PackedWeights weights, tern_packed_weights** out);
 
-// The caller's streams. A stream that is wrapped twice is one stream of the context, released with its last handle.
+// The caller's wrapped streams. A stream wrapped twice is one stream of the context, released with its last handle.
 struct WrappedStreams {
   explicit WrappedStreams(Context of) : context(std::move(of)) {}
 
   Context context;
   std::mutex mutex;
-  std::map<void*, int> handles;  // of each cudaStream_t
+  std::map<void*, int> handles;  // how many, for each cudaStream_t
 };
 
-// Linear::Args, whose outputs are a span, with the outputs themselves: good for the span as long as this lives.
+// Linear::Args together with the outputs that its span refers to. The Args are valid as long as this object lives.
 struct LinearArgs {
   ConstTensorView x;
   ConstTensorView x_scales;
   std::array<Linear::Output, Linear::kMaxMatrices> outputs;
   std::size_t count = 0;
-  // NOLINTNEXTLINE(google-explicit-constructor): stands for the Args of every other op
+  // NOLINTNEXTLINE(google-explicit-constructor): used where other ops have plain Args
   operator Linear::Args() const { return {.x = x, .x_scales = x_scales, .outputs = std::span(outputs).first(count)}; }
 };
 Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem);
@@ -326,7 +326,7 @@ Result<DynamicQuantize::Args> to_args(const char* where, const tern_dynamic_quan
 Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
 tern_layout_spec from_spec(const LayoutSpec& spec);
 tern_scale_loss from_loss(const ScaleLoss& loss);
-// An array that may be NULL where it has nothing.
+// An array that may be NULL if its count is 0.
 template <class T, class Pointer>
 Result<std::span<T>> to_array(const char* where, const char* array, Pointer* data, const char* count_name,
                               std::size_t count) {
@@ -350,13 +350,13 @@ struct tern_event {
 struct tern_context {
   tern::Context context;
   std::shared_ptr<tern::StatisticsResource> statistics;  // null: not counted
-  std::shared_ptr<tern::GpuMemory> counted_gpu;          // whose memory it counts; null: a CPU's
+  std::shared_ptr<tern::GpuMemory> counted_gpu;          // the pool whose memory it counts; null on a CPU
   tern::c::DeviceFace device;
   std::vector<tern_stream> streams;  // never changes: callers have pointers into it
   std::shared_ptr<tern::c::WrappedStreams> wrapped;
 
   mutable std::mutex profile_mutex = {};
-  mutable std::map<std::string, tern::KernelTime> profile = {};  // what no caller has got whole yet
+  mutable std::map<std::string, tern::KernelTime> profile = {};  // times that were not yet returned in full
 };
 
 struct tern_tensor {

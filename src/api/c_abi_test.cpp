@@ -142,7 +142,7 @@ TEST(CError, SaysTheSameInFieldsWhereItHasThem) {
   auto* codes = static_cast<std::uint8_t*>(info_of(quantized).codes.data);
   codes[1] |= 0b1100;  // row 1, element 1
   EXPECT_FAILS(tern_validate(quantized.get()), TERN_INVALID_QUANTIZED_VALUE, "codes[1, 1] is 2");
-  EXPECT_EQ(tern_last_error_memory(&needed, &free), 0);  // not that of the error before
+  EXPECT_EQ(tern_last_error_memory(&needed, &free), 0);  // not from the error before
   EXPECT_EQ(tern_last_error_value(&value, nullptr, nullptr), 1);
   EXPECT_EQ(tern_last_error_value(&value, &lowest, &highest), 1);
   EXPECT_EQ(value, 2);
@@ -175,7 +175,7 @@ TEST(CStructs, AnOlderCallerGetsDefaultsForWhatItLacks) {
   c::write_struct(Grown{sizeof(Grown), 5, 6}, &given);
   EXPECT_EQ(given.struct_size, offsetof(Grown, new_field));
   EXPECT_EQ(given.old_field, 5);
-  EXPECT_EQ(given.new_field, 999);  // not the library's to write
+  EXPECT_EQ(given.new_field, 999);  // beyond struct_size: the library must not write it
 }
 
 TEST(CStructs, ANewerCallerIsServedUnlessItUsesWhatIsNew) {
@@ -232,7 +232,7 @@ TEST(CStructs, WithoutInitAreRefused) {
   EXPECT_FAILS(tern_context_open(&config, &context), TERN_INVALID_ARGUMENT, "config->struct_size is 0");
 }
 
-// What moves between two looks (clocks, power) is only known or not.
+// Values that change between two queries (clocks, power) are only compared as known or unknown.
 void expect_same(const tern_gpu_info& info, const GpuFacts& gpu) {
   EXPECT_EQ(info.struct_size, sizeof(tern_gpu_info));
   EXPECT_EQ(info.compute_major, gpu.compute_major);

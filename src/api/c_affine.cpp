@@ -1,4 +1,4 @@
-// The C ABI: problems and arguments of the affine ops in C++, and their words.
+// The C ABI: converts problems, arguments and words of the affine ops to C++.
 #include "api/c_affine.h"
 
 namespace tern::c {

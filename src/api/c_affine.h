@@ -8,14 +8,14 @@ namespace tern::c {
 Result<AffineGranularity> to_affine_granularity(const char* where, const char* field,
                                                 const tern_affine_granularity& granularity);
 
-// A bound of the codes, where one was given: C has no "not given" for both but 0 and 0.
+// A bound of the codes, if it was given. If q_given is 0, two bounds of 0 mean "not given".
 template <class Given>
 std::optional<int> given_bound(const Given& given, std::int32_t bound) {
   if (given.q_given == 0 && given.q_min == 0 && given.q_max == 0) return std::nullopt;
   return bound;
 }
 
-// The fields that all of them have.
+// Converts the fields that all affine problems share.
 template <class Problem, class Given>
 Result<Problem> to_affine(const char* where, const Given& given) {
   Problem problem;

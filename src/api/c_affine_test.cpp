@@ -93,7 +93,7 @@ TEST_F(CAffine, QuantizesWithTheBitsOfCpp) {
                "problem is NULL");
 }
 
-// Structs of zeros mean all codes, also in programs that were built before there was q_given.
+// A struct of zeros means all codes, also in programs that were built before q_given existed.
 TEST_F(CAffine, ZeroAndZeroAreBoundsOnlyWhereTheyAreGiven) {
   tern_affine_quantize_problem problem = TERN_AFFINE_QUANTIZE_PROBLEM_INIT;
   problem.rank = 1;
@@ -117,7 +117,7 @@ TEST_F(CAffine, ZeroAndZeroAreBoundsOnlyWhereTheyAreGiven) {
   problem.q_given = 1;
   EXPECT_EQ(quantized(), (std::vector<std::int8_t>{0, 0, 0, 0}));
   problem.struct_size =
-      c::Grows<tern_affine_quantize_problem>::first_bytes + 4;  // the size it had: q_given is not read
+      c::Grows<tern_affine_quantize_problem>::first_bytes + 4;  // the size before q_given existed, so it is not read
   EXPECT_EQ(quantized(), (std::vector<std::int8_t>{-128, -2, 3, 127}));
   problem.q_max = 2;
   EXPECT_EQ(quantized(), (std::vector<std::int8_t>{0, 0, 2, 2}));

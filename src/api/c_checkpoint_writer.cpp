@@ -30,7 +30,7 @@ Result<std::vector<StoredTensor>> to_tensors(const char* where, const tern_store
   return all;
 }
 
-// act(writer) after the handle was looked at.
+// Checks the handle, then calls act(where, writer).
 template <class Act>
 tern_status with(const char* entry, tern_checkpoint_writer* writer, Act act) {
   return guarded(entry, [&](const char* where) -> Status {

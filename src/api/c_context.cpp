@@ -73,7 +73,8 @@ struct ParallelForFault {
 };
 thread_local std::optional<ParallelForFault> parallel_for_fault;
 
-// Runs each slot at most once, whatever the caller's parallel-for does, and knows afterwards which it left out.
+// Runs each slot at most once, whatever the caller's parallel-for does, and reports a slot that was not called exactly
+// once.
 class SlotLedger {
  public:
   SlotLedger(int slots, const std::function<void(int)>& task) : task_(task), calls_(static_cast<std::size_t>(slots)) {}
@@ -114,7 +115,7 @@ ParallelFor adapt(tern_parallel_for_fn parallel_for, void* user) {
   };
 }
 
-// What the caller or else TERN_DEVICE names.
+// The device that the caller names, or else TERN_DEVICE.
 Result<DeviceId> device_of(const char* where, const tern_device_id* device) {
   if (device != nullptr) return to_device(where, "device.kind", *device);
   TERN_ASSIGN(options, read_options());
@@ -123,8 +124,8 @@ Result<DeviceId> device_of(const char* where, const tern_device_id* device) {
 
 struct ContextMemory {
   std::shared_ptr<MemoryResource> resource;        // null: the context's own choice
-  std::shared_ptr<StatisticsResource> statistics;  // the resource, where it counts
-  std::shared_ptr<GpuMemory> counted_gpu;          // what that counts on a GPU
+  std::shared_ptr<StatisticsResource> statistics;  // the same resource, if it counts
+  std::shared_ptr<GpuMemory> counted_gpu;          // the pool that it counts on a GPU
 };
 
 Result<ContextMemory> memory_of(const char* where, const tern_context_config& given, DeviceId device) {
@@ -133,7 +134,7 @@ Result<ContextMemory> memory_of(const char* where, const tern_context_config& gi
   if (given.allocate != nullptr) {
     if (gpu)
       return error(Code::invalid_argument, where,
-                   "config->allocate is set, but a caller's allocator is memory of the host and the context of {}",
+                   "config->allocate is set, but it gives host memory and the context is on {}; leave it NULL",
                    name(device));
     memory.resource = std::make_shared<CallerMemory>(given.allocate, given.deallocate, given.memory_user);
   }
@@ -167,7 +168,7 @@ Status open_context(const char* where, const tern_context_config* config, const 
                     .preallocate_bytes = given.preallocate_bytes};
   TERN_RETURN_IF_ERROR(check_preallocation(cpp, id));
   TERN_ASSIGN(memory, memory_of(where, given, id));
-  if (memory.counted_gpu) cpp.preallocate_bytes = 0;  // done
+  if (memory.counted_gpu) cpp.preallocate_bytes = 0;  // memory_of() did it
   cpp.memory = memory.resource;
   if (given.observer != nullptr) {
     TERN_ASSIGN(observer, read_struct(where, "config->observer", given.observer));
@@ -204,9 +205,10 @@ ParallelForWatch::ParallelForWatch() { parallel_for_fault.reset(); }
 Status ParallelForWatch::status(const char* where) const {
   if (!parallel_for_fault) return {};
   const ParallelForFault fault = *parallel_for_fault;
-  return error(Code::invalid_argument, where,
-               "the caller's parallel-for called slot {} of {} {} times; each slot in [0, {}) is called once",
-               fault.slot, fault.slots, fault.times, fault.slots);
+  return error(
+      Code::invalid_argument, where,
+      "the caller's parallel-for called slot {} of {} {} times; each slot in [0, {}) must be called exactly once",
+      fault.slot, fault.slots, fault.times, fault.slots);
 }
 
 }  // namespace tern::c

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kContextRows = 256, kContextColumns = 4096;  // enough for several slots
 
-// An allocator that knows what is live.
+// An allocator that tracks its live blocks.
 struct Heap {
   std::mutex mutex;
   std::map<void*, std::size_t> live;
@@ -71,7 +71,7 @@ TEST(CContext, OpensTheCpu) {
 TEST(CContext, RefusesWhatIsNotThere) {
   tern_context* context = nullptr;
   EXPECT_FAILS(tern_context_open_device({TERN_DEVICE_CUDA, 99}, nullptr, &context), TERN_GPU_NOT_AVAILABLE, "");
-  EXPECT_STRNE(tern_last_error()->message, "");  // which depends on what there is: no CUDA, no driver, fewer GPUs
+  EXPECT_STRNE(tern_last_error()->message, "");  // the text depends on the machine: no CUDA, no driver, fewer GPUs
   EXPECT_EQ(context, nullptr);
   EXPECT_FAILS(tern_context_open_device({static_cast<tern_device_kind>(7), 0}, nullptr, &context),
                TERN_INVALID_ARGUMENT, "device.kind is 7");
@@ -95,7 +95,7 @@ TEST(CContext, RefusesAnAllocatorOfTheHostForAGpu) {
   const tern_context_config config = heap.config();
   tern_context* context = nullptr;
   EXPECT_FAILS(tern_context_open_device({TERN_DEVICE_CUDA, 0}, &config, &context), TERN_INVALID_ARGUMENT,
-               "memory of the host and the context of cuda:0");
+               "host memory and the context is on cuda:0");
   EXPECT_EQ(context, nullptr);
   EXPECT_EQ(heap.allocations, 0);
 }
@@ -143,7 +143,7 @@ TEST(CContext, ReportsAnAllocatorThatFails) {
   EXPECT_EQ(heap.foreign_frees, 0);
 }
 
-// A parallel-for whose calls the test writes.
+// A parallel-for whose body the test supplies.
 struct Pool {
   std::function<void(std::int32_t slots, const std::function<void(std::int32_t)>& task)> body;
   std::atomic<int> calls{0};
@@ -212,7 +212,7 @@ TEST(CContext, NoticesAParallelForThatBreaksItsPromise) {
   };
   EXPECT_FAILS(tern_quantize(context.get(), &x, nullptr, &quantized), TERN_INVALID_ARGUMENT, "slot 4 of 4 1 times");
 
-  pool.body = all;  // a fault is not held against later calls
+  pool.body = all;  // a fault does not affect later calls
   EXPECT_EQ(tern_quantize(context.get(), &x, nullptr, &quantized), TERN_OK) << tern_last_error()->text;
   tern_quantized_destroy(quantized);
 }

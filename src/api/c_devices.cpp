@@ -11,7 +11,7 @@ std::uint64_t mask_of(Capabilities capabilities) {
   return mask;
 }
 
-// A KernelDescription as C sees it, with what its pointers point at.
+// A KernelDescription as a C struct, with the storage that its pointers need.
 struct KernelFace {
   explicit KernelFace(KernelDescription from)
       : kernel(std::move(from)),
@@ -38,7 +38,7 @@ struct KernelFace {
   tern_kernel_info info;
 };
 
-// What the driver did not tell is -1 in C, or NAN.
+// A value that the driver did not report is -1 in C, or NAN.
 template <class Int, class T>
 Int or_unknown(const std::optional<T>& value) {
   return value ? static_cast<Int>(*value) : Int{-1};

@@ -1,10 +1,10 @@
-// The C ABI: problems and arguments of fake_quantize and its backward in C++.
+// The C ABI: converts problems and arguments of fake_quantize and its backward to C++.
 #include "api/c_affine.h"
 
 namespace tern::c {
 namespace {
 
-// What both problems have.
+// Converts the fields that both problems share.
 template <class Problem, class CProblem>
 Result<Problem> to_fake_problem(const char* where, const CProblem& given) {
   TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));

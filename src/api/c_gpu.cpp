@@ -12,7 +12,7 @@ std::string json_of(const std::map<std::string, KernelTime>& times) {
   return "[" + text + "]";
 }
 
-// The context lets go of a stream with its last handle.
+// Releases the stream with its last handle; before that, only synchronizes it.
 Status release_stream(const tern_stream& stream) {
   WrappedStreams& all = *stream.wrapped;
   const std::scoped_lock lock(all.mutex);
@@ -153,7 +153,6 @@ tern_status tern_context_memory_info(const tern_context* context, tern_memory_in
   return guarded("tern_context_memory_info", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"out", out}}));
     TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
-    // A context sees only the adaptor that counts, not the pool behind it.
     TERN_ASSIGN(info, context->counted_gpu ? context->counted_gpu->info() : context->context.memory_info());
     write_struct({.struct_size = sizeof(tern_memory_info),
                   .total_bytes = info.total_bytes,
@@ -178,7 +177,7 @@ tern_status tern_context_profile(const tern_context* context, char* buffer, size
   return guarded("tern_context_profile", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"length", length}}));
     const std::scoped_lock lock(context->profile_mutex);
-    TERN_ASSIGN(latest, context->context.profile());  // tells a run once, so what was not handed on is kept
+    TERN_ASSIGN(latest, context->context.profile());  // reports a run only once, so keep what is not returned below
     for (const KernelTime& time : latest) {
       KernelTime& total = context->profile[time.kernel];
       total.runs += time.runs;

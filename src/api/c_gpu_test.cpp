@@ -165,7 +165,7 @@ TEST(CProfile, TellsARunOnceAndOnlyWhole) {
   const auto weights = make_weights(64);
   const auto x = view_of(weights.data(), TERN_DTYPE_F32, {64});
   const QuantizedHandle quantized = quantize(context.get(), x);
-  // Measured, cut by the room for its zero, and refused, it is still there.
+  // The profile survives a call that only asks for its length, one whose buffer is a byte too short, and a refused one.
   std::size_t length = 0;
   EXPECT_EQ(tern_context_profile(context.get(), nullptr, 0, &length), TERN_OK);
   std::string cut(length, 'x');
@@ -261,7 +261,7 @@ TEST(CGpu, IsAlsoTheOneThatTheEnvironmentNames) {
   config.deallocate = [](void*, void*, std::size_t) {};
   tern_context* context = nullptr;
   ASSERT_EQ(setenv("TERN_DEVICE", "cuda:99", 1), 0);
-  EXPECT_FAILS(tern_context_open(&config, &context), TERN_INVALID_ARGUMENT, "the context of cuda:99");
+  EXPECT_FAILS(tern_context_open(&config, &context), TERN_INVALID_ARGUMENT, "the context is on cuda:99");
   config = TERN_CONTEXT_CONFIG_INIT;
   config.count_memory = 1;
   EXPECT_FAILS(tern_context_open(&config, &context), TERN_GPU_NOT_AVAILABLE, "");

@@ -107,7 +107,7 @@ TEST_F(CFiles, KeepRawTensors) {
   EXPECT_EQ(raw, nullptr);
 }
 
-// Takes bytes until `room` is full, as a pipe does whose reader went away.
+// Takes bytes until `room` is full, then fails like a pipe whose reader is gone.
 struct Pipe {
   std::string bytes;
   std::size_t room = SIZE_MAX;

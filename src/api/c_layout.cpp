@@ -4,7 +4,7 @@
 namespace tern::c {
 namespace {
 
-// Fills the caller's struct of loss, where there is one.
+// Fills the caller's loss struct, if there is one.
 Status write_loss(const char* where, const ScaleLoss& loss, tern_scale_loss* out) {
   if (out == nullptr) return {};
   TERN_RETURN_IF_ERROR(check_struct_size(where, "loss", out));

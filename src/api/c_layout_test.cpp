@@ -51,14 +51,14 @@ TEST(CLayouts, RefuseByName) {
   EXPECT_FAILS(tern_import_codes(TERN_LAYOUT_MS_GPU, bytes.data(), kBytes, kN, kK, &view), TERN_INVALID_QUANTIZED_VALUE,
                "is no trit");
   EXPECT_EQ(tern_last_error()->index, 0);
-  std::ranges::copy(make_codes(), codes.begin());  // unspecified since that
+  std::ranges::copy(make_codes(), codes.begin());  // the failed import left them unspecified
   codes[kLine + 2] |= 0b11'00'00;
   EXPECT_FAILS(tern_export_codes(TERN_LAYOUT_MS_GPU, &view, kN, kK, bytes.data(), kBytes), TERN_INVALID_QUANTIZED_VALUE,
                "codes[1, 10]");
   EXPECT_EQ(tern_last_error()->index, kK + 10);
 }
 
-// tl2 has all there is: tiles, scales behind the codes, padding.
+// tl2 has everything that a layout may have: tiles, a scale after the codes, padding.
 struct Tl2 {
   static constexpr std::int64_t kN = 64, kK = 320;
   tern_layout_spec spec = TERN_LAYOUT_SPEC_INIT;

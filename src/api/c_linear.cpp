@@ -1,4 +1,4 @@
-// The C ABI: packed weights as handles, and linear's problem and arguments in C++.
+// The C ABI: packed weights as handles, and the conversion of linear's problem and arguments to C++.
 #include "api/c_abi.h"
 
 namespace tern::c {
@@ -6,7 +6,7 @@ namespace {
 
 static_assert(TERN_LINEAR_MAX_MATRICES == Linear::kMaxMatrices);
 
-// An array and its count, from C, before any element is read.
+// Checks an array from C and its count before any element is read.
 Status check_array(const char* where, const char* array, const void* first, const char* count_name, std::size_t count) {
   if (count > Linear::kMaxMatrices)
     return error(Code::invalid_argument, where, "{} is {}; linear takes up to {} matrices", count_name, count,
@@ -30,7 +30,7 @@ Result<Linear::Matrix> to_matrix(const char* where, const tern_linear_matrix& gi
                         .residual = given.residual != 0};
 }
 
-// The name with its index is put together only for a message: runs convert up to 24 of these.
+// Formats the name with its index only for an error message: a run converts up to 24 views.
 Result<TensorView> to_output_view(const char* where, std::size_t index, const char* member,
                                   const tern_tensor_view& view) {
   Result<TensorView> converted = to_view(where, member, view);

@@ -68,7 +68,7 @@ class CLinear : public testing::Test {
     EXPECT_EQ(plan, nullptr);
   }
 
-  // The same through C++, from the weights on.
+  // The same results through C++, starting from the weights.
   std::array<std::vector<float>, 2> cpp_results(const Linear::Problem& shape, const ConstTensorView& x,
                                                 const ConstTensorView& x_scales) {
     std::array<std::vector<float>, 2> y;
@@ -190,7 +190,7 @@ TEST_F(CLinear, RefusesBadProblems) {
 }
 
 TEST_F(CLinear, RefusesBadMatrices) {
-  problem_.matrix_count = 9;  // more than there are: refused before one is read
+  problem_.matrix_count = 9;  // too many: refused before any is read
   expect_refused("problem->matrix_count is 9");
   problem_.matrix_count = 0;
   expect_refused("0 matrices");
@@ -239,7 +239,7 @@ TEST_F(CLinear, RefusesBadArguments) {
   };
   const tern_linear_args good_args = args_;
   const tern_linear_output good = outputs_[1];
-  args_.output_count = 9;  // more than there are: refused before one is read
+  args_.output_count = 9;  // too many: refused before any is read
   refused("args->output_count is 9");
   args_.output_count = 1;
   refused("1 outputs for 2 matrices");

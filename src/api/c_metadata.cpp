@@ -10,7 +10,7 @@ Error wrong_kind(const char* where, const char* key, const MetaValue& value, std
   return error(Code::invalid_argument, where, "'{}' is {}, not {}", printable(key), name(value.kind()), wanted);
 }
 
-// answer(where, value) of the key; `outs` are where the answers go.
+// Finds the key and calls answer(where, value). `outs` are the caller's output pointers, which are checked first.
 template <class Answer>
 tern_status with_value(const char* entry, const tern_metadata* metadata, const char* key,
                        std::initializer_list<Parameter> outs, Answer answer) {
@@ -23,7 +23,7 @@ tern_status with_value(const char* entry, const tern_metadata* metadata, const c
   });
 }
 
-// Sets the key to the Result that make(where) answers.
+// Sets the key to the value that make(where) returns.
 template <class Make>
 tern_status set_value(const char* entry, tern_metadata* metadata, const char* key, Make make) {
   return guarded(entry, [&](const char* where) -> Status {
@@ -173,7 +173,9 @@ tern_status tern_metadata_set_array(tern_metadata* metadata, const char* key, te
     TERN_ASSIGN(cpp_kind, to_enum(where, "kind", kind, kLastMetaKind));
     const std::size_t each = scalar_bytes(cpp_kind);
     if (each == 0)
-      return error(Code::invalid_argument, where, "kind is {}; arrays of it have no plain elements", name(cpp_kind));
+      return error(Code::invalid_argument, where,
+                   "kind is {}, but the elements must be numbers or bools; tern_metadata_set_texts() takes strings",
+                   name(cpp_kind));
     if (count > SIZE_MAX / 16) return error(Code::invalid_argument, where, "count is {}", count);
     TERN_ASSIGN(first, to_array<const std::uint8_t>(where, "elements", elements, "count", count));
     return MetaValue(MetaArray{.element = cpp_kind, .scalars = {first.data(), first.data() + count * each}});

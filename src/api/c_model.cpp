@@ -46,7 +46,7 @@ Result<ReadOptions> to_options(const char* where, const tern_read_options* optio
   return cpp;
 }
 
-// A name in the other container.
+// Writes the name that a tensor has in the other container.
 tern_status other_name(const char* entry, const char* parameter, const char* name,
                        std::string (*other)(std::string_view), char* buffer, std::size_t buffer_bytes,
                        std::size_t* length) {

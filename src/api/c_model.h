@@ -10,7 +10,7 @@ struct tern_model {
 
   tern::Model model;
   tern_checkpoint checkpoint;
-  std::vector<tern_layout_spec> layouts;  // of each tensor; unused where there is none
+  std::vector<tern_layout_spec> layouts;  // one per tensor; unused if the tensor has none
   std::vector<tern_model_tensor> tensors;
 };
 

@@ -85,21 +85,22 @@ TEST_F(CModel, QuantizesAsCppDoes) {
   for (std::size_t i = 0; i < std::size(info->actions); ++i)
     EXPECT_EQ(info->actions[i], cpp_plan->count(static_cast<Action>(i))) << i;
 
-  struct Told {
-    std::size_t calls = 0, done = 0, total = 0;
-  } told;
+  struct Calls {
+    std::size_t count = 0, done = 0, total = 0;
+  } calls;
   const auto progress = [](void* user, const char* tensor, std::size_t done, std::size_t total) -> std::int32_t {
-    auto& last = *static_cast<Told*>(user);
-    last = {last.calls + 1, done, total};
+    auto& last = *static_cast<Calls*>(user);
+    last = {last.count + 1, done, total};
     return tensor[0] != '\0';
   };
   tern_model_report* report = nullptr;
-  ASSERT_EQ(tern_write_model(context_.get(), model.get(), made.get(), path("c.gguf").c_str(), progress, &told, &report),
-            TERN_OK)
+  ASSERT_EQ(
+      tern_write_model(context_.get(), model.get(), made.get(), path("c.gguf").c_str(), progress, &calls, &report),
+      TERN_OK)
       << tern_last_error()->text;
   const ReportHandle owner(report);
-  EXPECT_GT(told.calls, 0U);
-  EXPECT_EQ(told.done, told.total);
+  EXPECT_GT(calls.count, 0U);
+  EXPECT_EQ(calls.done, calls.total);
   const tern_model_report_info* summary = nullptr;
   ASSERT_EQ(tern_model_report_get_info(report, &summary), TERN_OK);
   EXPECT_EQ(summary->file_bytes, std::filesystem::file_size(path("c.gguf")));

@@ -1,4 +1,4 @@
-// The C ABI on a GPU, against a CPU: the same bits, findings by their stream, and no memory left. Skipped without one.
+// The C ABI on a GPU: a CPU's bits, findings reported by their stream, no memory leaked. Skipped without a GPU.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,7 +35,7 @@ class COnAGpu : public ::testing::Test {
   ContextHandle gpu_, cpu_ = open_context();
 };
 
-// Codes and scales by row, of a plan whose tensors and workspace lie on the GPU.
+// A quantization by row, whose tensors and workspace are on the GPU.
 struct Quantization {
   TensorHandle x, codes, scales, workspace;
   QuantizePlan plan;
@@ -139,7 +139,7 @@ TEST_F(COnAGpu, TensorsGoThereAndBackAndAreCounted) {
 }
 
 TEST_F(COnAGpu, WrapsAStreamForEveryHandle) {
-  // One of another context is as good as one the caller made.
+  // A stream of another context serves as a stream of the caller's.
   tern_context* made = nullptr;
   ASSERT_EQ(tern_context_open_device({TERN_DEVICE_CUDA, 0}, nullptr, &made), TERN_OK) << tern_last_error()->text;
   const ContextHandle other(made);
@@ -165,7 +165,7 @@ TEST_F(COnAGpu, WrapsAStreamForEveryHandle) {
   EXPECT_EQ(tern_stream_status(stream_at(gpu(), 0)), TERN_OK);
 }
 
-// linear there gives the sums of a CPU, by a plan of its own and by one that is cut as the caller says.
+// linear on a GPU gives a CPU's sums, by tern_w2a8_gemv and by a plan with the caller's tuning.
 TEST_F(COnAGpu, OneTokenTimesWeightsIsWhatACpuGives) {
   const auto weights = make_weights(kRows * kColumns);
   const QuantizedHandle q = quantize(cpu_.get(), view_of(weights.data(), TERN_DTYPE_F32, {kRows, kColumns}));
@@ -220,7 +220,7 @@ TEST_F(COnAGpu, OneTokenTimesWeightsIsWhatACpuGives) {
   ASSERT_EQ(tern_linear_plan_get_info(plan.get(), &info), TERN_OK);
   ASSERT_NE(info->tuning, nullptr);
   EXPECT_EQ(info->tuning->threads, 128);
-  // Hopper's kernel deals k to all of its warps.
+  // Hopper's kernel splits k over all of its warps.
   EXPECT_TRUE(info->tuning->split == 2 || info->tuning->split == 4) << info->tuning->split;
   EXPECT_EQ(info->tuning->grid, TERN_GRID_FIXED);
   EXPECT_EQ(info->tuning->dependent_launch, 0);
@@ -271,7 +271,7 @@ TEST_F(COnAGpu, QuantizedTensorsStayWhereTheyAre) {
   const QuantizedHandle on_gpu = quantize(gpu(), there, &options);
   EXPECT_FAILS(tern_quantized_checksum(on_gpu.get(), &got), TERN_INVALID_ARGUMENT, "on cuda:0");
 
-  // Parts of either kind, taken apart and put together.
+  // A quantized tensor on the host and one on the GPU, each made again from its parts.
   for (const QuantizedHandle* whole : {&on_host, &on_gpu}) {
     tern_quantized_parts parts = TERN_QUANTIZED_PARTS_INIT;
     parts.codes = info_of(*whole).codes;

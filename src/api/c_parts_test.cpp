@@ -1,10 +1,10 @@
-// Tests of the C ABI's quantized tensors made from codes and scales of elsewhere, and of their validation.
+// Tests of the C ABI's quantized tensors made from a caller's codes and scales, and of their validation.
 #include "api/c_test.h"
 
 namespace tern::c_test {
 namespace {
 
-// Two rows of 5 trits from elsewhere.
+// Two rows of 5 trits that a caller brings.
 class CParts : public testing::Test {
  protected:
   ContextHandle context_ = open_context();

@@ -4,7 +4,7 @@
 namespace tern::c {
 namespace {
 
-// A plan with what its info points at.
+// A plan, with the storage that its info points to.
 template <class Op>
 struct PlanHandle {
   explicit PlanHandle(Plan<Op> from)
@@ -37,7 +37,7 @@ struct PlanHandle {
   tern_plan_info info;
 };
 
-// Those of linear and the affine ops are in files of their own, and are found beside those below.
+// The overloads for linear and the affine ops are in other files. These declarations add them to the overloads below.
 using c::to_args;
 using c::to_problem;
 

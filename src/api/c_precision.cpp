@@ -4,7 +4,7 @@
 #include "api/c_abi.h"
 
 struct tern_precision_reports {
-  tern::PrecisionComparison comparison;  // what the faces point at
+  tern::PrecisionComparison comparison;  // the faces point into it
   std::vector<tern_precision_report> faces;
 };
 
@@ -27,7 +27,7 @@ tern_precision_report face_of(const PrecisionReport& report) {
           .refused = report.refused.c_str()};
 }
 
-// compare(weights, x) makes the comparison.
+// compare(weights, x) returns the comparison.
 template <class Compare>
 Status make_reports(const char* where, const tern_context* context, const tern_quantized* weights,
                     const tern_tensor_view* x, tern_precision_reports** out, Compare compare) {

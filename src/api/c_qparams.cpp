@@ -1,10 +1,10 @@
-// The C ABI: problems and arguments of choose_qparams and dynamic_quantize in C++, and their words.
+// The C ABI: converts problems, arguments and words of choose_qparams and dynamic_quantize to C++.
 #include "api/c_affine.h"
 
 namespace tern::c {
 namespace {
 
-// What the problems of both have.
+// Converts the fields that both problems share.
 template <class Problem, class Given>
 Result<Problem> to_either(const char* where, const Given& given) {
   TERN_ASSIGN(problem, to_affine<Problem>(where, given));

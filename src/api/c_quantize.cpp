@@ -37,7 +37,7 @@ Result<QuantizeOptions> to_options(const char* where, const tern_quantize_option
   return cpp;
 }
 
-// A dense copy, in memory of the context, of a part the caller brought; what lies on the host stays there.
+// Copies a dense part from the caller: a host part to host memory, a GPU part to the context's memory.
 Result<Tensor> copy_part(const char* where, const char* field, const tern_context* context,
                          const tern_tensor_view& part) {
   TERN_ASSIGN(view, to_view(where, field, part));
@@ -54,7 +54,7 @@ Result<Tensor> copy_part(const char* where, const char* field, const tern_contex
     return copy;
   }
   TERN_RETURN_IF_ERROR(context->context.copy(copy.view(), view, context->context.stream()));
-  TERN_ASSIGN(copied, context->context.event());  // waiting for the stream would take its findings from the caller
+  TERN_ASSIGN(copied, context->context.event());  // synchronizing the stream would consume its findings
   TERN_RETURN_IF_ERROR(copied.record(context->context.stream()));
   TERN_RETURN_IF_ERROR(copied.synchronize());
   return copy;
@@ -129,7 +129,7 @@ tern_status tern_quantized_from_parts(const tern_context* context, const tern_qu
     TERN_ASSIGN(scheme, to_enum(where, "parts->scheme", given.scheme, kLastScheme));
     TERN_ASSIGN(format, to_enum(where, "parts->format", given.format, kLastFormat));
     TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-    // What rows(), k() and block_size() rely on; the rest is for tern_validate() to say.
+    // Check what rows(), k() and block_size() rely on; tern_validate() checks the rest.
     TERN_ASSIGN(elements, element_count(shape));
     if (elements == 0) return error(Code::empty_input, where, "the original is {}: no elements", name(shape));
     if (granularity.kind == Granularity::Kind::group && granularity.group_size < 1)

@@ -61,7 +61,7 @@ TEST_F(CWeights, TakeAsMuchMemoryAsTheDeviceOfTheContextNeeds) {
   for (const tern_format format : {TERN_FORMAT_I2, TERN_FORMAT_B3}) {
     ASSERT_EQ(tern_packed_weights_bytes(kWeightsN, kWeightsK, kByRow, format, &anywhere), TERN_OK);
     ASSERT_EQ(tern_packed_weights_bytes_on(context_.get(), kWeightsN, kWeightsK, kByRow, format, &here), TERN_OK);
-    EXPECT_EQ(here, anywhere);  // a CPU's
+    EXPECT_EQ(here, anywhere);  // the context is on a CPU
   }
   EXPECT_FAILS(tern_packed_weights_bytes_on(context_.get(), kWeightsN, -7, kByRow, TERN_FORMAT_I2, &here),
                TERN_INVALID_ARGUMENT, "-7");

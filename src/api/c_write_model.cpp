@@ -9,7 +9,7 @@ struct tern_model_plan {
   tern::ModelPlan plan;
   tern_metadata metadata;
   std::vector<std::string> notes;
-  std::vector<tern_layout_spec> layouts;  // of each tensor; unused where there is none
+  std::vector<tern_layout_spec> layouts;  // one per tensor; unused if the tensor has none
   std::vector<tern_tensor_plan> tensors;
   tern_model_plan_info info{};
 };
@@ -20,7 +20,7 @@ struct tern_model_report {
   tern_model_report& operator=(const tern_model_report&) = delete;
 
   tern::ModelReport report;
-  std::vector<tern_quality> qualities;  // of each tensor; unused where there is none
+  std::vector<tern_quality> qualities;  // one per tensor; unused if the tensor has none
   std::vector<tern_scale_loss> losses;
   std::vector<tern_tensor_report> tensors;
   tern_model_report_info info{};
@@ -127,7 +127,7 @@ Result<WriteOptions> to_options(const char* where, const tern_write_options* opt
   return cpp;
 }
 
-// Also stops where the caller's parallel-for failed: what is not whole must not get its name.
+// Also stops if the caller's parallel-for failed, so that an incomplete file never gets its final name.
 ModelProgress adapt(const ParallelForWatch& watch, tern_model_progress_fn progress, void* user) {
   return [&watch, progress, user](std::string_view tensor, std::size_t done_bytes, std::size_t total_bytes) {
     if (!watch.status("").ok()) return false;

@@ -1,5 +1,5 @@
-// Chains of layers on a GPU: results that are the next call's tokens, launches that begin before the one before has
-// ended, one workspace for all of them. The CPU's bits, always.
+// Chains of layers on a GPU: each result is the next call's input, a launch may begin before the one before it has
+// ended, and all share one workspace. The results must have a CPU's bits.
 #include <cstring>
 #include <optional>
 
@@ -15,7 +15,7 @@ constexpr int kDepth = 5, kChains = 24;
 
 class ChainOnGpu : public GpuTest {
  protected:
-  // Two inputs that have nothing in common, so that a call that reads those of another one shows.
+  // Two very different inputs, so that a call that reads the data of another call is noticed.
   static Tensor input(std::int64_t m, int which) {
     lab::Random random(static_cast<std::uint64_t>(10 * m + which));
     Tensor x = *Tensor::allocate(host_memory(), DType::bf16, {m, kWidth});
@@ -33,7 +33,7 @@ class ChainOnGpu : public GpuTest {
     Layers made;
     for (int i = 0; i < kDepth; ++i) {
       Weights w = make_weights(kWidth, kWidth, granularity);
-      std::rotate(w.codes.begin(), w.codes.begin() + 1 + 7 * i, w.codes.end());  // each layer has its own
+      std::rotate(w.codes.begin(), w.codes.begin() + 1 + 7 * i, w.codes.end());  // different weights for each layer
       auto packed = PackedWeights::pack(on, w.code_view(), w.scale_view(), w.n, w.k, granularity);
       EXPECT_TRUE(packed.ok()) << message(packed);
       BitLinearOptions options{.m_max = m, .x_dtype = DType::bf16, .y_dtype = DType::bf16};
@@ -45,7 +45,7 @@ class ChainOnGpu : public GpuTest {
     }
     return made;
   }
-  // The chain of one input, each layer waited for.
+  // Runs the chain for one input and waits after each layer.
   static std::vector<std::byte> step_by_step(const Context& on, const Context& host, const Layers& made,
                                              const Tensor& x) {
     const std::int64_t m = x.shape()[0];
@@ -62,7 +62,7 @@ class ChainOnGpu : public GpuTest {
   }
 
   enum class Poison : std::uint8_t { never, between_calls, between_chains };
-  // Many chains, the inputs in turn, nothing waited for.
+  // Runs many chains with alternating inputs, without waiting in between.
   void expect_chains(const Layers& made, const Tensor (&inputs)[2], const std::vector<std::byte> (&want)[2],
                      bool in_graph, Poison poison, const std::string& words) {
     const std::int64_t m = inputs[0].shape()[0];
@@ -119,7 +119,7 @@ class ChainOnGpu : public GpuTest {
                 0)
           << words << " chain " << chain;
     }
-    for (int i = 0; i < 2; ++i) {  // what was only read
+    for (int i = 0; i < 2; ++i) {  // the inputs must be unchanged
       const Tensor back = *x[i].to(*cpu_);
       ASSERT_EQ(std::memcmp(back.data(), inputs[i].data(), back.bytes()), 0) << words;
     }
@@ -160,7 +160,7 @@ TEST_F(ChainOnGpu, ManyTokens) {
   }
 }
 
-// Float sums have an order of their own on a GPU: what one call after the other gives.
+// A GPU adds float sums in its own order, so compare with the same GPU running one call at a time.
 TEST_F(ChainOnGpu, GroupScales) {
   for (const std::int64_t m : {1, 16, 200}) {
     expect_all_ways(m, Granularity::group(128), false);
@@ -168,7 +168,7 @@ TEST_F(ChainOnGpu, GroupScales) {
   }
 }
 
-// Fewer tokens than planned, then many, then few: kernels of different kinds behind one another.
+// Few tokens, then many, then few again, so that kernels of different kinds follow one another.
 TEST_F(ChainOnGpu, KernelsOfAllKindsInTurn) {
   const Layers on_cpu = make(*cpu_, 300, Granularity::row(), {}), made = make(*gpu_, 300, Granularity::row(), {});
   const std::int64_t tokens[] = {1, 300, 8, 33, 2, 130, 1, 64};

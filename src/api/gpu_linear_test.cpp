@@ -169,7 +169,7 @@ TEST_F(LinearOnGpu, NonFiniteTokensAndBadScalesAreNamed) {
   }
 }
 
-// Captured once, replayed often; and on two streams at once: always the same.
+// Graphs that are captured once and replayed often, on two streams at once, always give the same bits.
 TEST_F(LinearOnGpu, GraphsAndStreamsGiveTheSameBits) {
   for (const Format format : {Format::i2, Format::s8, Format::s4})
     for (const std::int64_t m : {1, 16, 200}) {
@@ -213,7 +213,7 @@ TEST_F(LinearOnGpu, GraphsAndStreamsGiveTheSameBits) {
     }
 }
 
-// However a launch is cut, and whether it waits for the kernel before or not.
+// The bits depend neither on how a launch is split nor on whether it waits for the kernel before it.
 TEST_F(LinearOnGpu, ATuningChangesNoBit) {
   const Tuning tunings[] = {{.threads = 64},
                             {.grid = GridStrategy::fixed, .split = 1},
@@ -253,7 +253,7 @@ TEST_F(LinearOnGpu, W2a8Gemv) {
   }
 }
 
-// Scales of more bits may have either sign; they must be finite. On a GPU as on the host.
+// Scales of 8- and 4-bit weights may have either sign but must be finite, on a GPU as on the host.
 TEST_F(LinearOnGpu, ScalesOfWiderWeights) {
   Weights w = make_weights(40, 300, Granularity::group(64), Format::s4);
   w.scales[7] = -0.25F;

@@ -1,4 +1,4 @@
-// Weights of 8 and 4 bits from a checkpoint, straight into a GPU's memory, against the same on a CPU.
+// Weights of 8 and 4 bits loaded from a checkpoint into a GPU's memory, compared with the same on a CPU.
 #include <cmath>
 #include <cstring>
 
@@ -16,7 +16,7 @@ constexpr std::string_view kEmbeddings = "token_embd.weight";
 
 class LoadOnGpu : public GpuTest {
  protected:
-  // The path of a GGUF file with embeddings of such blocks.
+  // Writes a GGUF file with embeddings of this type and returns its path.
   std::string write(StoredType type, const BitnetSizes& sizes) {
     const std::string from = folder_ / "model.safetensors", to = folder_ / "model.gguf";
     EXPECT_TRUE(write_bitnet_folder(folder_.path().string(), sizes).ok());
@@ -28,7 +28,7 @@ class LoadOnGpu : public GpuTest {
     EXPECT_TRUE(report.ok()) << message(report);
     return to;
   }
-  // The tiles of weights of a GPU, on the host.
+  // Copies the tiles of weights on the GPU to the host.
   [[nodiscard]] std::vector<std::uint8_t> tiles(const PackedWeights& packed) const {
     const TileMma tile = TileMma::of(packed.n(), packed.k(), mma_bits(packed.format()));
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tile.bytes()));
@@ -56,7 +56,7 @@ class LoadOnGpu : public GpuTest {
   TempFolder folder_;
 };
 
-// 9 rows of 16 tiles and several pieces of 16 MiB alike.
+// 323 rows end in a partial tile of 16 rows; 140000 rows take several pieces of 16 MiB.
 TEST_F(LoadOnGpu, CodedWeightsGiveTheCpusResults) {
   for (const auto& [type, format] : {std::pair{StoredType::q8_0, Format::s8}, std::pair{StoredType::q4_0, Format::s4}})
     for (const std::int64_t vocab : {323, 140'000}) {
@@ -80,7 +80,7 @@ TEST_F(LoadOnGpu, CodedWeightsGiveTheCpusResults) {
         ASSERT_EQ(got.size(), expected.size());
         double largest = 0;
         for (const float v : expected) largest = std::max(largest, std::fabs(static_cast<double>(v)));
-        // Sums of groups have an order of their own on a GPU: docs/numerics.md.
+        // A GPU adds the sums of groups in its own order: docs/numerics.md.
         for (std::size_t i = 0; i < got.size(); ++i)
           ASSERT_NEAR(static_cast<double>(got[i]), static_cast<double>(expected[i]), 1e-5 * largest)
               << "m " << m << " at " << i;

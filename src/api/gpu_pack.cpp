@@ -1,4 +1,4 @@
-// Weights on their way to a GPU: pieces of rows through pinned memory, tiled by a kernel as they arrive.
+// Packs weights on a GPU: pieces of rows go through pinned memory, and a kernel tiles each piece as it arrives.
 #include "api/gpu_pack.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr std::string_view kWhere = "pack";
 constexpr std::int64_t kPieceBytes = 16 << 20;
 constexpr int kSlots = 2;
 
-// Tiles rows that lie on the GPU. A code that is no trit is found by the kernel, and told by wait().
+// Tiles rows that are on the GPU. The kernel finds codes that are no trit; wait() returns the error.
 class Tiler {
  public:
   Tiler(const Context& context, const CanonicalWeights& weights, std::uint8_t* tiles)
@@ -39,7 +39,8 @@ class Tiler {
         cuda::launched(linear::cuda_tile.tile({.piece = piece, .codes = codes, .tiles = tiles_}, run.launch)));
     return gpu.finish(run, "pack.cuda");
   }
-  // The error of a code that is no trit, whose row row_of(row) brings to the host.
+  // Waits for the stream. If the kernel found a code that is no trit, row_of(row) brings its row to the host for the
+  // error message.
   template <class RowOf>
   [[nodiscard]] Status wait(const Stream& stream, RowOf row_of) const {
     Status found = stream.synchronize();
@@ -56,11 +57,11 @@ class Tiler {
   std::uint8_t* tiles_;
 };
 
-// Takes pieces of rows to the GPU: while one is copied and tiled, the next is read.
+// Sends pieces of rows to the GPU: while one is copied and tiled, the next is read.
 class GpuSink final : public RowSink {
  public:
   GpuSink(const Context& context, const Tiler& tiler) : context_(context), tiler_(tiler) {}
-  ~GpuSink() override { (void)finish().ok(); }  // a piece under way uses its memory
+  ~GpuSink() override { (void)finish().ok(); }  // pieces in flight use this object's memory
 
   Status open(const Stream& stream, const RowPieces& pieces, std::int64_t n) {
     TERN_ASSIGN(pinned, pinned_memory());
@@ -79,7 +80,7 @@ class GpuSink final : public RowSink {
   }
 
   Result<std::uint8_t*> room() override {
-    TERN_RETURN_IF_ERROR(wait(turn_));  // for the piece before
+    TERN_RETURN_IF_ERROR(wait(turn_));  // for the last piece in this slot
     return slot(turn_).pinned.as<std::uint8_t>().data();
   }
   Status take_part(const CanonicalWeights& /*part*/, std::int64_t /*first*/) override { return {}; }
@@ -95,7 +96,7 @@ class GpuSink final : public RowSink {
     turn_ = (turn_ + 1) % used_;
     return {};
   }
-  // Waits for all pieces: the error of the first that has one.
+  // Waits for all pieces and returns the error of the earliest piece that has one.
   Status finish() {
     for (int i = 0; i < used_; ++i) (void)wait((turn_ + i) % used_).ok();
     return found_ ? Status(*found_) : Status();
@@ -129,7 +130,7 @@ class GpuSink final : public RowSink {
   detail::OwnStream second_;
 };
 
-// Bytes of the GPU, on the host.
+// Copies rows of bytes from the GPU to the host and waits for them.
 Status bring(const Context& context, const Stream& stream, void* to, const void* from, std::int64_t rows,
              std::int64_t line, std::int64_t stride) {
   TERN_RETURN_IF_ERROR(context.copy({to, DType::u8, {rows, line}},
@@ -138,7 +139,7 @@ Status bring(const Context& context, const Stream& stream, void* to, const void*
   return stream.synchronize();
 }
 
-// Codes of the host, or those that a reader makes; the checksum.
+// Sends codes from host memory or from a reader to the GPU. Returns the checksum.
 Result<std::uint64_t> send_rows(const Context& context, const Stream& stream, const CanonicalWeights& w,
                                 const std::optional<RowReader>& given, const Tiler& tiler) {
   const std::int64_t line = row_bytes(w.format, w.k);
@@ -157,11 +158,11 @@ Result<std::uint64_t> send_rows(const Context& context, const Stream& stream, co
   GpuSink sink(context, tiler);
   if (pieces.rows > 0) TERN_RETURN_IF_ERROR(sink.open(stream, pieces, w.n));
   auto sum = pass_rows(w, &reader, pieces, context.state().threads, sink);
-  TERN_RETURN_IF_ERROR(sink.finish());  // of pieces before the one that pass_rows() may have failed at
+  TERN_RETURN_IF_ERROR(sink.finish());  // an error in an earlier piece takes precedence over one of pass_rows()
   return sum;
 }
 
-// Codes of the GPU, tiled where they lie; the checksum, for which they come to the host in pieces.
+// Tiles codes that are on the GPU already. Returns the checksum, for which the codes are copied to the host in pieces.
 Result<std::uint64_t> tile_rows(const Context& context, const Stream& stream, const CanonicalWeights& w,
                                 const Tiler& tiler) {
   RunningChecksum sum;
@@ -213,7 +214,7 @@ Result<PackedWeights::State> pack_on_gpu(const Context& context, const WeightSou
 
   const PackedScales packed_scales = PackedScales::of(w.n, w.k, w.granularity);
   arranged.resize(static_cast<std::size_t>(packed_scales.count));
-  packed_scales.arrange(w, arranged.data());  // the reader has filled them
+  packed_scales.arrange(w, arranged.data());  // a reader has filled w.scales by now
   const Shape scale_shape{packed_scales.count};
   TERN_RETURN_IF_ERROR(context.copy({scales, DType::f32, scale_shape, context.device().id},
                                     {arranged.data(), DType::f32, scale_shape}, *stream));

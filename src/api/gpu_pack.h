@@ -5,7 +5,7 @@
 
 namespace tern {
 
-// Codes of the host go to the GPU in pieces and are tiled there. `memory` is the GPU's. Waits until all is there.
+// Codes on the host go to the GPU in pieces and are tiled there. `memory` is on the GPU. Waits until it is filled.
 Result<PackedWeights::State> pack_on_gpu(const Context& context, const WeightSource& source,
                                          std::span<std::byte> memory);
 

@@ -1,4 +1,4 @@
-// Packing on a GPU beside other work: every call is told of its own findings, and takes nobody else's.
+// Packing on a GPU while other work runs: every call gets its own findings and no other call's.
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -22,7 +22,7 @@ class PackingOnGpu : public GpuTest {
     const std::int64_t at = row * row_bytes(w.format, w.k) + column / 4;
     w.codes[static_cast<std::size_t>(at)] |= static_cast<std::uint8_t>(3 << (2 * (column % 4)));
   }
-  // Puts a call on the first stream that will find a token that is not finite, and does not wait for it.
+  // Starts a call on the first stream that will find a token that is not finite, and does not wait for it.
   struct Pending {
     BitLinear layer;
     Tensor x, y, workspace;
@@ -42,12 +42,12 @@ class PackingOnGpu : public GpuTest {
     const Status found = gpu_->stream().synchronize();
     ASSERT_EQ(found.code(), Code::non_finite) << message(found);
     EXPECT_EQ(found.error().index, kBad);
-    EXPECT_TRUE(gpu_->synchronize().ok());  // told once
+    EXPECT_TRUE(gpu_->synchronize().ok());  // it is reported only once
   }
   static constexpr std::int64_t kBad = 123;
 };
 
-// Some threads pack good codes, some bad ones, each bad in a place of its own, from the host and from the GPU.
+// Threads pack good and bad codes at the same time, from the host and from the GPU; each bad code has its own place.
 TEST_F(PackingOnGpu, EachThreadGetsItsOwnAnswer) {
   constexpr int kThreads = 8, kTimes = 12;
   std::vector<std::thread> threads;
@@ -77,10 +77,10 @@ TEST_F(PackingOnGpu, EachThreadGetsItsOwnAnswer) {
       }
     });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(gpu_->synchronize().ok());  // nothing is left over for anybody else
+  EXPECT_TRUE(gpu_->synchronize().ok());  // no finding is left for other calls
 }
 
-// Several pieces go through two streams; a bad code in any of them is found, and nothing else is told of it.
+// Several pieces go through two streams. A bad code in any of them is found and does not affect later calls.
 TEST_F(PackingOnGpu, ABadCodeInAnyPiece) {
   const std::int64_t n = 9000, k = 8192;  // 18 MiB: two pieces
   const Weights good = make_weights(n, k);
@@ -95,7 +95,7 @@ TEST_F(PackingOnGpu, ABadCodeInAnyPiece) {
   }
 }
 
-// A finding of a call before it, not asked for yet, is still there behind whatever waits.
+// Calls that wait internally must not consume the unread finding of an earlier call.
 TEST_F(PackingOnGpu, APendingFindingSurvives) {
   const Weights w = make_weights(33, 300);
   Weights bad = w;
@@ -147,7 +147,7 @@ TEST_F(PackingOnGpu, APendingFindingSurvives) {
   }
 }
 
-// Memory that the caller gives must be the device's own.
+// Memory that the caller gives must be on the context's device.
 TEST_F(PackingOnGpu, IntoMemoryOfTheRightDevice) {
   const Weights w = make_weights(33, 300);
   const auto into = [&](const Context& on, std::span<std::byte> memory) {
@@ -170,7 +170,7 @@ TEST_F(PackingOnGpu, IntoMemoryOfTheRightDevice) {
       << message(refused);
 }
 
-// Codes that a kernel on the first stream is still writing when pack() is called.
+// pack() must wait for codes that the first stream is still writing when it is called.
 TEST_F(PackingOnGpu, ComesBehindTheFirstStream) {
   const Weights w = make_weights(2048, 4096);
   const Tensor codes = on_gpu(w.codes.data(), DType::u8, {w.n, w.k / 4}),

@@ -1,5 +1,5 @@
-// Quantizing a tensor of the host on a GPU: pieces go in, through a kernel and out on streams of their own, so that
-// copies both ways and kernels overlap.
+// Quantizes a host tensor on a GPU. Each piece is copied in, quantized and copied out on a stream of its own, so that
+// copies in both directions and kernels overlap.
 //
 //     slot 0   | in 0 |k| out 0 |        | in 3 |k| out 3 |
 //     slot 1          | in 1 |k| out 1 |        | in 4 |...
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kWhere = "quantize";
 constexpr int kPieceSlots = 3;
-constexpr std::int64_t kStageBytes = 1 << 20;  // what a thread copies at a time
+constexpr std::int64_t kStageBytes = 1 << 20;  // what a thread copies at once
 
 // Some rows, or a part of one row.
 struct RowsPiece {
@@ -33,7 +33,7 @@ struct RowsPiece {
   std::int64_t column = 0, k = 0;
 };
 
-// The pieces of a tensor, none with more than so many elements.
+// Splits a tensor into pieces of at most `most` elements.
 class Pieces {
  public:
   Pieces(const TernaryQuantize::Problem& p, std::int64_t most) : p_(p) {
@@ -45,7 +45,7 @@ class Pieces {
     rows_ = k_ > 0 ? 1 : 0;
   }
   [[nodiscard]] bool possible() const { return rows_ > 0; }
-  // Elements of the smallest piece there is.
+  // Elements of the smallest possible piece.
   [[nodiscard]] std::int64_t least() const {
     if (p_.granularity.kind == Granularity::Kind::tensor) return p_.rows * p_.k;
     return p_.granularity.kind == Granularity::Kind::group ? std::min(p_.k, unit()) : p_.k;
@@ -64,7 +64,7 @@ class Pieces {
   }
 
  private:
-  // Less than a row: whole groups that end on whole bytes.
+  // The unit of pieces that are shorter than a row: whole groups that end on a byte boundary.
   [[nodiscard]] std::int64_t unit() const {
     const std::int64_t group = std::clamp<std::int64_t>(p_.granularity.group_size, 1, p_.k);
     return std::max<std::int64_t>(1, std::lcm(group, std::int64_t{codes_per_byte(p_.format)}));
@@ -74,13 +74,13 @@ class Pieces {
   std::int64_t rows_ = 0, k_ = 0, row_ = 0, column_ = 0;
 };
 
-// What one piece needs while it is under way. The device side, and pinned memory of the host.
+// The buffers of one piece in flight: device memory, then pinned host memory.
 struct PieceSlot {
   Tensor x, codes, scales, given, workspace;
   Tensor x_stage, codes_stage, scales_stage;
   bool busy = false;
   RowsPiece piece;
-  detail::OwnStream own;  // the last, so that it ends first: a piece under way uses the rest
+  detail::OwnStream own;  // last, so that it is destroyed first and waits: a piece in flight uses the rest
 };
 
 class Pipeline {
@@ -109,7 +109,7 @@ class Pipeline {
       return with(
           MemoryShortage{.needed_bytes = needed, .free_bytes = options_.device_bytes},
           error(Code::insufficient_memory, kWhere,
-                "{} x {} {} by {} do not go through {} bytes of {}: a {} must fit {} times; give device_bytes "
+                "{} x {} {} by {} cannot be quantized in {} bytes of {}: a {} must fit {} times; give device_bytes "
                 "{} or more",
                 p_.rows, p_.k, name(p_.dtype), name(p_.granularity), options_.device_bytes, name(context_.device().id),
                 p_.granularity.kind == Granularity::Kind::tensor ? "tensor" : "row or group", kPieceSlots, needed));
@@ -171,7 +171,7 @@ class Pipeline {
     return {};
   }
 
-  // Rows of host memory, by all threads of the context.
+  // Copies rows of host memory with all threads of the context.
   void copy_rows(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
                  std::int64_t row_bytes_, std::int64_t rows) const {
     const Threads& threads = context_.state().threads;
@@ -234,7 +234,7 @@ class Pipeline {
     return {};
   }
 
-  // Waits for a piece and takes its results to where they belong.
+  // Waits for a piece and copies its results into the tensor.
   Status drain(PieceSlot& slot) {
     const RowsPiece& piece = slot.piece;
     slot.busy = false;
@@ -249,13 +249,13 @@ class Pipeline {
     return {};
   }
 
-  // A finding of a piece, as one of the tensor.
+  // Converts a finding in a piece to the index and message for the whole tensor.
   [[nodiscard]] Error in_the_tensor(Error found, const RowsPiece& piece) const {
     if (found.index < 0) return found;
     if (found.code == Code::invalid_scale) {
       found.index += first_range(piece);
       found.message =
-          fmt::format("the scale of range {} is not finite and above 0, or above the largest f32", found.index);
+          fmt::format("the scale of range {} must be finite, above 0 and at most the largest f32", found.index);
     } else {
       const std::int64_t row = piece.row + found.index / piece.k, column = piece.column + found.index % piece.k;
       found.index = row * p_.k + column;

@@ -1,5 +1,4 @@
-// quantize() and dequantize() on a GPU, of tensors that lie there and of tensors of the host, against a CPU: the same
-// bits.
+// quantize() and dequantize() on a GPU, of GPU and host tensors: the same bits as on a CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +42,7 @@ TEST_F(QuantizeOnGpu, PiecesOfAHostTensor) {
       }
 }
 
-// A call that the GPU has no memory for fails before it begins. What takes the memory is freed behind it.
+// A call fails before it begins if the GPU has too little free memory. It succeeds once the memory is freed.
 TEST_F(QuantizeOnGpu, MemoryIsAskedForFirst) {
   const Tensor x = random(DType::f32, {16384, 8192});  // 512 MiB
   const QuantizeOptions options{.granularity = Granularity::row(), .device_bytes = std::size_t{512} << 20};
@@ -65,7 +64,7 @@ TEST_F(QuantizeOnGpu, MemoryIsAskedForFirst) {
   EXPECT_TRUE(quantize(*gpu_, x.view(), options).ok());
 }
 
-// Both ways of looking at what was written.
+// Validates results on the host and results on the GPU.
 TEST_F(QuantizeOnGpu, WhatWasWrittenIsLookedAtWhenAsked) {
   const Tensor x = random(DType::f32, {300, 1024});
   const QuantizeOptions options{.granularity = Granularity::group(128), .validate = true};
@@ -138,7 +137,7 @@ TEST_F(QuantizeOnGpu, TheFirstBadValueOfAllPieces) {
   ASSERT_EQ(found.code(), Code::non_finite);
   EXPECT_EQ(found.error().index, 1'234'567);
   EXPECT_NE(found.error().message.find("x[1234, 567]"), std::string::npos) << found.error().message;
-  // Nothing of it is left over for the next call.
+  // The next call does not see the finding.
   EXPECT_TRUE(quantize(*gpu_, random(DType::f32, {100, 100}).view(), options).ok());
 }
 
@@ -155,7 +154,7 @@ TEST_F(QuantizeOnGpu, OnTheDeviceAndBack) {
       EXPECT_EQ(y->view().device.kind, DeviceKind::cuda);
       auto y_back = y->to(*cpu_);
       EXPECT_EQ(std::memcmp(y_back->data(), y_want->data(), y_want->bytes()), 0);
-      // From the host, and to it.
+      // From codes on the host to a tensor on the host.
       auto from_host = dequantize(*gpu_, *want, dtype);
       ASSERT_TRUE(from_host.ok()) << from_host.error().str();
       EXPECT_EQ(from_host->view().device.kind, DeviceKind::cpu);

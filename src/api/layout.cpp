@@ -1,4 +1,4 @@
-// Other projects' layouts, to canonical codes and scales and back.
+// Converts other projects' layouts to canonical codes and scales, and back.
 #include "tern/layout.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "layout";
-constexpr std::int64_t kChunkBytes = 32 << 10;  // codes that are checked while they are still in a first-level cache
+constexpr std::int64_t kChunkBytes = 32 << 10;  // codes are checked while they are still in the L1 cache
 
 Result<LayoutShape> checked_shape(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, Granularity::row()));
@@ -42,7 +42,7 @@ struct Piece {
     if (!has_scales()) return 0;
     return shape.scales == ScalesIn::blocks ? rows.count * shape.blocks_per_row : 1;
   }
-  // Calls work(rows, first of them in the piece) chunk by chunk until it fails.
+  // Calls work(rows, offset of their first row in the piece) for each chunk, until one fails.
   template <class Work>
   Status each_chunk(Work work) const {
     const std::int64_t line = std::max<std::int64_t>(row_bytes(Format::i2, rows.k), 1);
@@ -67,7 +67,7 @@ Result<Piece> check(const LayoutSpec& spec, std::int64_t n, std::int64_t k, RowR
                  n);
   if (range.first % shape.row_block != 0 || range.count % shape.row_block != 0)
     return error(Code::invalid_argument, kWhere,
-                 "rows of {} x {} in {} lie together in blocks of {}; {} rows from {} on are not whole ones", n, k,
+                 "rows of {} x {} in {} are stored in blocks of {}; {} rows from row {} on are not whole blocks", n, k,
                  name(spec.layout), shape.row_block, range.count, range.first);
   TERN_ASSIGN(rows, as_rows(kWhere, "codes", codes, DType::u8, range.count, row_bytes(Format::i2, k)));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes);
@@ -80,7 +80,7 @@ Result<Piece> check(const LayoutSpec& spec, std::int64_t n, std::int64_t k, RowR
   return piece;
 }
 
-// The error of the first code of some rows that is no trit; none where all are.
+// Returns an error for the first code that is no trit.
 Status check_trits(const Piece& piece, const RowPiece& rows, const CodesIn& codes) {
   for (std::int64_t i = 0; i < rows.count; ++i) {
     if (all_trits(codes.row(i), rows.k)) continue;
@@ -100,7 +100,7 @@ Error bad_scale(const Piece& piece, std::int64_t index, float scale, std::string
                                              name(piece.spec.layout), index, scale, what));
 }
 
-// The scale of the tensor. A tensor of zeros may have 0.
+// Reads the scale of the tensor. It may be 0 if every trit is 0.
 Status read_trailer(const Piece& piece, const std::uint8_t* bytes, const CodesIn& codes, float& scale) {
   std::memcpy(&scale, bytes + piece.shape.code_bytes, sizeof scale);
   if (valid_scale(scale)) return {};
@@ -112,7 +112,7 @@ Status read_trailer(const Piece& piece, const std::uint8_t* bytes, const CodesIn
   return {};
 }
 
-// The scales of blocks, row by row. A scale of 0 makes its block zeros.
+// Reads the scales of blocks, row by row. A scale of 0 makes all codes of its block zero.
 Status read_blocks(const Piece& piece, const RowPiece& rows, const std::uint8_t* bytes, const CodesOut& codes,
                    float* scales) {
   const LayoutShape& shape = piece.shape;
@@ -132,7 +132,7 @@ Status read_blocks(const Piece& piece, const RowPiece& rows, const std::uint8_t*
   return {};
 }
 
-// The scales are f16s; those of zeros are written as 0, as ggml does.
+// Writes scales as f16. A block of zeros gets scale 0, as in ggml.
 void write_blocks(const Piece& piece, const RowPiece& rows, const CodesIn& codes, const float* scales,
                   std::uint8_t* bytes) {
   const LayoutShape& shape = piece.shape;
@@ -150,8 +150,8 @@ Status check_given_scales(const Piece& piece, std::span<const float> scales) {
   for (std::size_t i = 0; i < scales.size(); ++i)
     if (!is_f16(scales[i]))
       return error_at(static_cast<std::int64_t>(i), Code::unsupported, kWhere,
-                      "{} holds scales in f16, which {} is not; fit_scales() rounds it", name(piece.spec.layout),
-                      scales[i]);
+                      "{} stores scales as f16, which cannot hold {} exactly; fit_scales() rounds it",
+                      name(piece.spec.layout), scales[i]);
   return {};
 }
 
@@ -229,7 +229,7 @@ Status import_weights(const LayoutSpec& spec, std::span<const std::uint8_t> byte
 Result<ScaleLoss> export_weights(const LayoutSpec& spec, const ConstTensorView& codes, std::int64_t n, std::int64_t k,
                                  std::span<const float> scales, const Granularity& granularity,
                                  std::span<std::uint8_t> bytes, Lossy lossy) {
-  // The shape first, whose error says more than one of the scales.
+  // Check the shape first: its error is more specific than an error about scales.
   TERN_RETURN_IF_ERROR(checked_shape(spec, n, k));
   TERN_ASSIGN(fitted, fit_scales(spec.layout, codes, n, k, scales, granularity, lossy));
   TERN_RETURN_IF_ERROR(export_rows(spec, codes, n, k, {0, n}, fitted.scales, bytes));

@@ -1,5 +1,5 @@
-// What can be concluded from bytes without a mark, and from texts beside them: the orders of i2_s, the tiles of tl1 and
-// tl2, the direction of a weight_scale.
+// What can be concluded from bytes that have no format mark, and from the text files that come with them: the order of
+// i2_s, the tiles of tl1 and tl2, the direction of a weight_scale.
 #include <array>
 #include <bit>
 #include <charconv>
@@ -18,9 +18,9 @@ namespace tern {
 namespace {
 
 constexpr std::array<Layout, 3> kOrders = {Layout::i2_s_x86_128, Layout::i2_s_arm_64, Layout::i2_s_1x4};
-constexpr float kLargestScale = 1e4F;  // of weights that anybody trained; a wrong offset gives any float
+constexpr float kLargestScale = 1e4F;  // above the scale of any trained model; a wrong offset gives any float
 
-// Codes 3 among two bits each: what no order of i2_s has.
+// Counts the two-bit codes that are 3, which no order of i2_s has.
 std::int64_t count_code3(std::span<const std::uint8_t> bytes) {
   std::int64_t count = 0;
   for (const std::uint8_t byte : bytes) count += std::popcount(static_cast<unsigned>(byte & byte >> 1 & 0x55));
@@ -42,7 +42,8 @@ std::string_view trimmed(std::string_view text) {
   return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// The sections of a kernel_config.ini: five numbers each, in any order; keys in either case, as Python's parser has it.
+// Reads the sections of a kernel_config.ini: five numbers each, in any order. As in Python's parser, the case of keys
+// does not matter.
 class ConfigReader {
  public:
   Result<std::vector<KernelTiles>> read(std::string_view text) {
@@ -96,7 +97,7 @@ class ConfigReader {
     const KernelTiles tiles{values_[0], values_[1], {values_[2], values_[3], values_[4]}};
     for (const KernelTiles& other : all_)
       if (other.n == tiles.n && other.k == tiles.k)
-        return error(Code::corrupt_file, kWhere, "{} x {} is there twice", tiles.n, tiles.k);
+        return error(Code::corrupt_file, kWhere, "{} x {} is given twice", tiles.n, tiles.k);
     all_.push_back(tiles);
     values_ = {};
     return {};
@@ -175,11 +176,10 @@ Result<Layout> detect_i2_s(std::span<const std::uint8_t> bytes, std::int64_t n, 
   }
   if (possible.size() == 1) return found;
   if (possible.empty()) return error(Code::corrupt_file, kWhere, "the bytes are no i2_s: {}", listed(impossible));
-  return error(
-      Code::invalid_argument, kWhere,
-      "{} x {} weights may be {}: orders of the same codes, which bytes do not tell apart; give ReadOptions::i2_s {} "
-      "(bitnet.cpp's converter writes x86_128)",
-      n, k, listed(possible), flag);
+  return error(Code::invalid_argument, kWhere,
+               "{} x {} weights may be {}: the bytes do not show the order of their codes; give ReadOptions::i2_s {} "
+               "(bitnet.cpp's converter writes x86_128)",
+               n, k, listed(possible), flag);
 }
 
 std::string_view name(WeightScale meaning) { return word_of(kWeightScales, meaning); }

@@ -1,4 +1,4 @@
-// What is said of bytes without a mark: possible orders of i2_s, tiles by shape, the direction of weight_scale.
+// Conclusions from bytes without a format mark: possible orders of i2_s, tiles by shape, the direction of weight_scale.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -96,7 +96,7 @@ TEST(KernelConfig, WhatIsWrongIsNamed) {
   has(refusal("m = 3\n"), "line 1 is 'm = 3'");
   has(refusal("[a]\nm = 3\n"), "has no k");
   has(refusal(good + "bmm = 7\n"), "line 7: bmm is given twice");
-  has(refusal(good + good), "32 x 64 is there twice");
+  has(refusal(good + good), "32 x 64 is given twice");
   for (const char* value : {"", "-1", "0", "3.5", "12x", "99999999999999999999", "\x1b[2J"})
     has(refusal(std::string("[a]\nm = ") + value), "not a whole number above 0");
   EXPECT_EQ(refusal("[a]\nm = \x1b[2J").find('\x1b'), std::string::npos);

@@ -1,4 +1,4 @@
-// Packed weights from other projects' layouts: through canonical rows, in pieces.
+// Packs weights from other projects' layouts, by way of canonical rows, in pieces.
 #include <atomic>
 #include <vector>
 
@@ -12,15 +12,15 @@ namespace {
 
 constexpr std::string_view kWhere = "pack";
 
-// The weights as they were given.
+// The weights as the caller gave them.
 struct Given {
   const LayoutSpec& spec;
   std::span<const std::uint8_t> bytes;
   std::int64_t n, k;
   Granularity granularity;
-  std::vector<float>& scales;  // to be read from the bytes; none: they were given
+  std::vector<float>& scales;  // filled from the bytes; empty if the caller gave the scales
 
-  // Rows to `codes`, dense, and their scales to where they belong.
+  // Reads rows into dense `codes`, and their scales into their places in `scales`.
   Status read(std::int64_t first, std::int64_t count, std::uint8_t* codes) const {
     const TensorView view(codes, DType::u8, {count, row_bytes(Format::i2, k)});
     const RowRange rows{first, count};
@@ -32,7 +32,7 @@ struct Given {
     }
     float scale = 0;
     TERN_RETURN_IF_ERROR(import_rows(spec, bytes, n, k, rows, view, {&scale, 1}));
-    std::atomic_ref(scales[0]).store(scale, std::memory_order_relaxed);  // every piece reads the same one
+    std::atomic_ref(scales[0]).store(scale, std::memory_order_relaxed);  // every piece reads the same value
     return {};
   }
 };

@@ -71,7 +71,7 @@ TEST(PackLayouts, MultiplyAsTheyShould) {
   ASSERT_TRUE(layer.ok()) << text(layer);
   ASSERT_TRUE(layer->forward({x.data(), DType::f32, {1, k}}, {y.data(), DType::f32, {1, n}}).ok());
   for (std::int64_t row = 0; row < n; ++row) {
-    float sum = 0;  // whole numbers below 2^24
+    float sum = 0;  // exact: whole numbers below 2^24
     for (std::int64_t i = 0; i < k; ++i)
       sum += static_cast<float>(trits[static_cast<std::size_t>(row * k + i)]) * x[static_cast<std::size_t>(i)];
     EXPECT_EQ(y[static_cast<std::size_t>(row)], sum) << row;
@@ -91,7 +91,7 @@ TEST(PackLayouts, RefuseWhatIsWrong) {
   };
   ASSERT_TRUE(pack().ok());
   EXPECT_NE(text(pack(one)).find("has its scales in its bytes; 1 more were given"), std::string::npos);
-  // The first of two, in different pieces and slots.
+  // Two bad codes in different pieces and slots: the first one is named.
   bytes[static_cast<std::size_t>(4000 * k / 4)] = 0xFF;
   bytes[static_cast<std::size_t>(3000 * k / 4 + 32)] = 0xFF;
   const auto refused = pack();

@@ -1,4 +1,4 @@
-// Scales of any granularity as a layout has them, and what that changes.
+// Converts scales of any granularity to those of a layout, and measures the loss.
 #include "api/layout_scales.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kWhere = "fit_scales";
 
-// Rows of codes with the scales they have.
+// Rows of codes with their scales.
 struct Source {
   Layout layout;
   CodesIn codes;
@@ -40,12 +40,12 @@ struct Source {
   }
 };
 
-// Those scales that must become one: found range by range.
+// The scales that must be merged into one, collected range by range.
 class Shared {
  public:
   explicit Shared(const Source& source) : source_(source) {}
 
-  // Columns begin .. end - 1 of a row. Scales of zeros are passed over.
+  // Adds the scales of columns begin .. end - 1 of a row. Scales of ranges that are all zeros are skipped.
   void add(std::int64_t row, std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end;) {
       const std::int64_t range_end = source_.range_end(c, end), index = source_.index_of(row, c);
@@ -54,7 +54,7 @@ class Shared {
       c = range_end;
     }
   }
-  // The first scale that differs from the one before it, or -1.
+  // The index of the first scale that differs from the first one collected, or -1.
   [[nodiscard]] std::int64_t differing() const {
     for (std::size_t i = 1; i < live_.size(); ++i)
       if (source_.scale(live_[i]) != source_.scale(live_[0])) return live_[i];
@@ -78,7 +78,7 @@ class Fitter {
   Fitter(const Source& source, Lossy lossy)
       : source_(source), lossy_(lossy), change_(static_cast<std::size_t>(source.ranges.total)) {}
 
-  // One scale of the layout from those that share it.
+  // Merges scales into one scale of the layout.
   Result<float> fit(const Shared& shared, bool f16) {
     if (const std::int64_t other = shared.differing(); other >= 0 && lossy_ == Lossy::refuse)
       return error_at(source_.first_scale + other, Code::unsupported, kWhere,
@@ -93,8 +93,9 @@ class Fitter {
       if (lossy_ == Lossy::refuse || !valid_scale(rounded))
         return error_at(
             source_.first_scale + index, Code::unsupported, kWhere,
-            "{} holds scales in f16, which scale {}, {}, is not: {}", name(source_.layout), source_.first_scale + index,
-            scale, valid_scale(rounded) ? "another layout keeps it, or allow the loss" : "it is out of their range");
+            "{} stores scales as f16, which cannot hold scale {}, {}, exactly: {}", name(source_.layout),
+            source_.first_scale + index, scale,
+            valid_scale(rounded) ? "use another layout, or allow the loss" : "it is out of the range of f16");
       scale = rounded;
     }
     for (const std::int64_t index : shared.live()) note(index, scale);
@@ -147,7 +148,7 @@ Result<FittedScales> fit_blocks(const Source& source, std::int64_t n, Lossy loss
       float& scale = fitted.scales[static_cast<std::size_t>(row * blocks + b)];
       scale = source.scale(source.index_of(row, begin));
       if (source.range_end(begin, end) == end && is_f16(scale) && !all_zero(source.codes.row(row), begin, end))
-        continue;  // nearly always
+        continue;  // the usual case
       Shared shared(source);
       shared.add(row, begin, end);
       scale = 1.0F;

@@ -1,4 +1,4 @@
-// What layouts ask of scales and zeros.
+// Checks of scales and zeros that layouts need.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace tern {
 
 inline constexpr std::int64_t kScaleBlock = 256;  // columns that share a scale in tq1_0 and tq2_0
 
-// Whether an f16 has this value: a scale, so finite and above 0.
+// Whether an f16 holds this scale exactly. The scale must be finite and above 0.
 inline bool is_f16(float scale) { return simd::from_f16(simd::to_f16(scale)) == scale; }
 
 // Whether codes begin .. end - 1 of a row of i2 are all trit 0.

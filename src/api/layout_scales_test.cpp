@@ -1,4 +1,4 @@
-// Scales on their way into layouts: what fits, what is refused with its remedy, what is lost when that is allowed.
+// Conversion of scales to layouts: what fits, what is refused with which remedy, what is lost if loss is allowed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ Codes random_codes() {
   codes.fill(random_trits(kN * kK));
   return codes;
 }
-// Zeros in some columns of a row.
+// Sets columns begin .. end - 1 of a row to zero.
 void clear(Codes& codes, std::int64_t row, std::int64_t begin, std::int64_t end) {
   for (std::int64_t c = begin; c < end; ++c) {
     std::uint8_t& byte = codes.bytes[static_cast<std::size_t>(row * codes.stride + c / 4)];
@@ -111,7 +111,7 @@ TEST(LayoutScales, GroupsThatCrossBlocks) {
   EXPECT_TRUE(fit_scales(Layout::tq2_0, codes.view(), kN, kK, scales, Granularity::group(96)).ok());
   scales[2] = 1.0F;
   EXPECT_FALSE(fit_scales(Layout::tq2_0, codes.view(), kN, kK, scales, Granularity::group(96)).ok());
-  clear(codes, 0, 192, 256);  // it has no say in the first block then, but is alone with 0.5 in the second
+  clear(codes, 0, 192, 256);  // all zeros in block 0, but in block 1 it differs from the next scale, 0.5
   const auto refused = fit_scales(Layout::tq2_0, codes.view(), kN, kK, scales, Granularity::group(96));
   EXPECT_EQ(refused.error().index, 3) << text(refused);
   clear(codes, 0, 256, 288);
@@ -123,8 +123,9 @@ TEST(LayoutScales, WhatIsNoF16IsRefusedOrRounded) {
   const std::vector<float> scale{0.1F};
   const auto refused = fit_scales(Layout::tq2_0, codes.view(), kN, kK, scale, Granularity::tensor());
   EXPECT_EQ(refused.code(), Code::unsupported);
-  EXPECT_NE(text(refused).find("holds scales in f16, which scale 0, 0.1, is not: another layout keeps it, or allow"),
-            std::string::npos)
+  EXPECT_NE(
+      text(refused).find("stores scales as f16, which cannot hold scale 0, 0.1, exactly: use another layout, or allow"),
+      std::string::npos)
       << text(refused);
   const auto lossy = fit_scales(Layout::tq2_0, codes.view(), kN, kK, scale, Granularity::tensor(), Lossy::allow);
   ASSERT_TRUE(lossy.ok());
@@ -134,7 +135,7 @@ TEST(LayoutScales, WhatIsNoF16IsRefusedOrRounded) {
   for (const float far : {70000.0F, 1e-9F}) {
     const std::vector<float> given{far};
     const auto out = fit_scales(Layout::tq1_0, codes.view(), kN, kK, given, Granularity::tensor(), Lossy::allow);
-    EXPECT_NE(text(out).find("out of their range"), std::string::npos) << text(out);
+    EXPECT_NE(text(out).find("out of the range of f16"), std::string::npos) << text(out);
   }
   std::vector<std::uint8_t> bytes(*layout_bytes(Layout::tq2_0, kN, kK));
   const std::vector<float> eight(8, 0.1F);
@@ -174,7 +175,7 @@ TEST(LayoutScales, ZerosKeepTheirValueThroughTq) {
     ASSERT_TRUE(import_weights(layout, bytes, kN, kK, back.view(), scales).ok());
     EXPECT_TRUE(back.equal(codes));
     for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(scales[i], i == 3 ? 1.0F : 0.375F);
-    // From there to a layout with one scale, which the block of zeros does not prevent.
+    // Then to a layout with one scale: the scale of the block of zeros does not matter.
     std::vector<std::uint8_t> i2_s(*layout_bytes(Layout::i2_s_x86_128, kN, kK));
     ASSERT_TRUE(export_weights(Layout::i2_s_x86_128, back.view(), kN, kK, scales, Granularity::group(256), i2_s).ok());
     float stored = 0;
@@ -223,7 +224,7 @@ TEST(LayoutScales, ATrailerOfZeroNeedsZeros) {
   EXPECT_NE(text(import_with(0.0F)).find("not every trit is 0"), std::string::npos);
   EXPECT_EQ(import_with(-1.0F).code(), Code::invalid_scale);
   EXPECT_EQ(import_with(std::nanf("")).code(), Code::invalid_scale);
-  EXPECT_TRUE(import_with(1e-42F).ok());  // a denormal is a scale
+  EXPECT_TRUE(import_with(1e-42F).ok());  // a denormal is a valid scale
   EXPECT_EQ(scale[0], 1e-42F);
   for (std::int64_t row = 0; row < kN; ++row) clear(codes, row, 0, kK);
   ASSERT_TRUE(export_weights(Layout::i2_s_1x4, codes.view(), kN, kK, scale, Granularity::tensor(), bytes).ok());

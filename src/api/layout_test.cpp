@@ -35,7 +35,7 @@ struct Exported {
 TEST(Layouts, ThereAndBackInManyShapes) {
   for (const LayoutCase& c : layout_cases()) {
     const Exported exported(c);
-    Guarded<std::uint8_t> bytes(exported.bytes.size());  // nothing behind them is read
+    Guarded<std::uint8_t> bytes(exported.bytes.size());  // reading past the end faults
     std::memcpy(bytes.data(), exported.bytes.data(), exported.bytes.size());
     Codes back(c.n, c.k, 5);
     std::vector<float> scales(exported.scales.size(), -1.0F);
@@ -77,7 +77,7 @@ TEST(Layouts, PiecesOfRowsMakeTheWhole) {
     Codes back(c.n, c.k, 1);
     std::vector<std::uint8_t> bytes(whole.bytes.size(), 0xEE);
     std::vector<float> scales(whole.scales.size());
-    // Last rows first: no piece may count on another.
+    // Last rows first, because no piece may depend on another.
     for (std::int64_t first = c.n - block; first >= 0; first -= block) {
       const RowRange range{first, block};
       const auto at = static_cast<std::size_t>(first * per_row);
@@ -105,7 +105,7 @@ TEST(Layouts, PiecesOfRowsMakeTheWhole) {
     }
     EXPECT_NE(text(import_rows(c.spec, whole.bytes, c.n, c.k, {1, block}, codes.rows({0, block}), scales)), "");
     EXPECT_NE(text(import_rows(c.spec, whole.bytes, c.n, c.k, {0, block - 1}, codes.rows({0, block - 1}), scales))
-                  .find("lie together in blocks of " + std::to_string(block)),
+                  .find("are stored in blocks of " + std::to_string(block)),
               std::string::npos);
   }
 }
@@ -125,8 +125,8 @@ TEST(Layouts, EveryCodeThatIsNoTritIsNamedByExport) {
   }
 }
 
-// Every byte of the codes takes every value: what is accepted must be what export writes, so no two bytes mean the
-// same; what is refused names an element.
+// Sets every byte of the codes to every value. If import accepts the bytes, export must write the same bytes, so that
+// no two encodings mean the same. If import refuses them, the error must name an element.
 TEST(Layouts, EveryByteIsRefusedOrTheOnlyOneOfItsTrits) {
   for (const LayoutCase& c :
        {LayoutCase{Layout::i2, 2, 6}, LayoutCase{Layout::b3, 2, 7}, LayoutCase{Layout::ms_gpu, 16, 32},
@@ -139,9 +139,9 @@ TEST(Layouts, EveryByteIsRefusedOrTheOnlyOneOfItsTrits) {
     std::size_t end = good.bytes.size();
     if (scales_in(c.spec.layout) == Granularity::tensor()) end -= 32;
     if (blocks) end -= 2;
-    if (c.spec.layout == Layout::tl2) end = 32 * (192 / 6 + 192 / 24 + 64 / 4);  // zeros behind are nobody's
+    if (c.spec.layout == Layout::tl2) end = 32 * (192 / 6 + 192 / 24 + 64 / 4);  // the zeros after that hold no codes
     const std::size_t step =
-        c.spec.layout == Layout::tl2 ? 37 : 1;  // it is large, and places differ by their part only
+        c.spec.layout == Layout::tl2 ? 37 : 1;  // it is large, and the bytes of a part behave alike
     int refused = 0;
     for (std::size_t at = 0; at < end; at += step)
       for (int value = 0; value < 256; ++value) {
@@ -251,7 +251,7 @@ TEST(Layouts, SizesOfAllOfThem) {
   // (4096 - 256) * 14336 / 3 * 5 / 8 + 64 * 14336, both multiples of 32.
   EXPECT_EQ(*layout_bytes({Layout::tl2, {256, 96, 32}}, 14336, 4096), 11468800U + 917504 + 32);
   EXPECT_EQ(*layout_bytes(Layout::b3, 3, 6), 3U * 2);
-  // Past 2^32 without a byte of memory.
+  // A size beyond 2^32, without any allocation.
   EXPECT_EQ(*layout_bytes({Layout::tl2, {32, 96, 32}}, std::int64_t{1} << 40, 1048672),
             (((std::size_t{1} << 40) * (1048672 - 256) / 3 * 5 / 8 + (std::size_t{1} << 46)) + 31) / 32 * 32 + 32);
   EXPECT_EQ(*layout_scales(Layout::tq2_0, 3, 512), 6);

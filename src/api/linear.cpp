@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPack = "pack";
 
-// What is packed lies on the host, or on the GPU that packs it.
+// The input of pack() must be on the context's device; a GPU also takes it from the host.
 Status check_place(const Context& context, std::string_view argument, const ConstTensorView& view) {
   const DeviceId on = context.device().id;
   if (view.device == on || (on.kind == DeviceKind::cuda && view.device.kind == DeviceKind::cpu)) return {};

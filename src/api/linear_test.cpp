@@ -11,8 +11,8 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 }
 
-// Memory that does not come from the context is counted here: a std::vector in run() would show. Not inlined, or the
-// compiler sees new meet free.
+// Counts allocations that do not come from the context, such as a std::vector in run(). Not inlined, so that the
+// compiler does not see memory from new passed to free.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* data = std::malloc(bytes > 0 ? bytes : 1)) return data;
@@ -182,7 +182,7 @@ TEST(LinearPlan, SaysWhatItPromises) {
   EXPECT_EQ(exact->id().backend, "cpu");
   EXPECT_EQ(exact->id().kernel, "linear.i2." + exact->id().arch);
 
-  // One matrix with group scales is enough for chains in f32, which every CPU adds up alike.
+  // One matrix with group scales is enough for f32 sums, which every CPU adds up in the same order.
   auto grouped = LinearPlan::select(context, problem_of({{.n = 4}, {.n = 4, .granularity = Granularity::group(32)}}));
   ASSERT_TRUE(grouped.ok()) << message(grouped);
   EXPECT_TRUE(grouped->guarantee().bit_stable);
@@ -235,7 +235,7 @@ TEST(LinearPlan, ARowTooLongIsRefusedByEveryKernelWithItsLength) {
   EXPECT_NE(message(refused).find("k is 16777216"), std::string::npos) << message(refused);
 }
 
-// The reference is exempt: it is there to be read.
+// The reference kernels are exempt: they are written to be read.
 TEST(LinearPlan, RunAllocatesNothing) {
   constexpr std::int64_t kMost = 16;  // as many tokens as any kernel asks for
   std::vector<float> x = whole_numbers(kMost, 300), y(std::size_t{kMost} * 40);

@@ -1,4 +1,4 @@
-// Layers straight from checkpoints.
+// Loads packed weights and layers from checkpoints.
 #include <vector>
 
 #include "api/pack.h"
@@ -13,7 +13,7 @@
 namespace tern {
 namespace {
 
-// Weights of 8 or 4 bits, in pieces: they never lie in canonical order all at once.
+// Loads weights of 8 or 4 bits in pieces, so that there is never a full copy in canonical order.
 Result<PackedWeights> load_coded(const Context& context, const Model& model, const ModelTensor& tensor) {
   TERN_RETURN_IF_ERROR(check_bytes(model.checkpoint(), tensor));
   TERN_ASSIGN(coded, CodedWeights::of(model.checkpoint(), tensor));

@@ -1,4 +1,4 @@
-// Packs weights on the device of a context: the only place that tells a CPU from a GPU.
+// Packs weights on the device of a context: the only place where packing distinguishes CPU and GPU.
 #include "api/pack.h"
 
 #include "api/gpu_pack.h"

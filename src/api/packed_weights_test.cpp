@@ -100,7 +100,7 @@ TEST(PackedWeights, RefusesCodesAndScalesThatDoNotFit) {
   }
 }
 
-// A file's bytes are where they are.
+// Scales that come from a file may have any alignment.
 TEST(PackedWeights, TakesScalesOfAnyAlignment) {
   for (const Granularity& granularity : kGranularities) {
     const Weights w = make_weights(5, 70, granularity);
@@ -113,7 +113,7 @@ TEST(PackedWeights, TakesScalesOfAnyAlignment) {
   }
 }
 
-// Every place of a code, so that no way through the packer misses one: whole bytes, odd ends, groups of odd size.
+// Tries every position of a bad code, to cover every path of the packer: whole bytes, odd ends, groups of odd size.
 TEST(PackedWeights, NamesTheFirstCodeThatIsNoTrit) {
   for (const Granularity& granularity : kGranularities) {
     const Weights good = make_weights(5, 70, granularity);
@@ -122,7 +122,7 @@ TEST(PackedWeights, NamesTheFirstCodeThatIsNoTrit) {
         Weights bad = good;
         bad.codes[static_cast<std::size_t>(n * row_bytes(Format::i2, 70) + k / 4)] |=
             static_cast<std::uint8_t>(3U << (2 * (k % 4)));
-        bad.codes.back() |= 0b11'00;  // a later one, the last, is not the one that is named
+        bad.codes.back() |= 0b11'00;  // the last code is bad too, but the first is named
         const auto refused = bad.pack();
         const std::int64_t at = n * 70 + k;
         ASSERT_EQ(refused.code(), Code::invalid_quantized_value) << at << ' ' << name(granularity);
@@ -179,7 +179,7 @@ TEST(PackedWeights, OutlivesWhatItWasMadeFrom) {
   std::ranges::fill(source->scales, -1.0F);
   source.reset();
   auto layer = BitLinear::make(open(), *packed);
-  packed = PackedWeights();  // the layer has a share of its own
+  packed = PackedWeights();  // the layer shares ownership
   ASSERT_TRUE(layer.ok()) << message(layer);
   ASSERT_TRUE(layer->forward(rows(x, 130), rows(y, 9)).ok());
   EXPECT_EQ(y, want);
@@ -202,7 +202,7 @@ TEST(PackedWeights, FiveTritsAByteTakeAFifthLess) {
 TEST(PackedWeights, OfEightAndFourBitsKeepTheirWeights) {
   for (const Format format : {Format::s8, Format::s4})
     for (const Granularity& granularity : {Granularity::tensor(), Granularity::row(), Granularity::group(32)}) {
-      Weights w = make_weights(37, 203, granularity, format);  // its trits, and every code the format has
+      Weights w = make_weights(37, 203, granularity, format);  // its trits are replaced by every code of the format
       const CodeRange range = code_range(format);
       for (std::size_t i = 0; i < w.trits.size(); ++i)
         w.trits[i] = static_cast<std::int8_t>(range.min + static_cast<int>(i) % (range.max - range.min + 1));

@@ -1,4 +1,4 @@
-// Precisions: what a device has, and what each does to one layer.
+// Precisions: which ones a device has, and what each costs one layer in accuracy and time.
 #include "tern/precision.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr std::string_view kWhere = "precision";
 constexpr WordTable<Precision, 4> kPrecisions = {
     {{Precision::automatic, "auto"}, {Precision::f32, "f32"}, {Precision::f16, "f16"}, {Precision::bf16, "bf16"}}};
 
-// Tokens of the host in another float type, on the context's device.
+// Rounds tokens on the host to another float type and copies them to the context's device.
 Result<Tensor> rounded(const Context& context, const ConstTensorView& x, const RowView& rows, DType dtype) {
   TERN_ASSIGN(host, Tensor::allocate(host_memory(), dtype, {rows.rows, rows.k}, "precision"));
   for (std::int64_t row = 0; row < rows.rows; ++row)
@@ -42,7 +42,7 @@ Result<Tensor> rounded(const Context& context, const ConstTensorView& x, const R
   return host.to(context);
 }
 
-// y[m, n] in f64.
+// The reference y[m, n], computed in f64.
 std::vector<double> exact(const QuantizedTensor& w, const ConstTensorView& x, const RowView& rows) {
   const std::int64_t n = w.rows(), k = w.k(), line = row_bytes(w.format, k);
   const Ranges ranges = make_ranges(n, k, w.granularity);
@@ -63,7 +63,7 @@ std::vector<double> exact(const QuantizedTensor& w, const ConstTensorView& x, co
   return y;
 }
 
-// The median of runs, after one that is not counted.
+// The median time of a run, after one sample that is not counted.
 Result<double> microseconds(const Context& context, const BitLinear& layer, const ConstTensorView& x,
                             const TensorView& y, Workspace workspace) {
   constexpr int kSamples = 9, kRuns = 4;
@@ -177,7 +177,7 @@ Result<PrecisionComparison> benchmark_precision_modes(const Context& context, co
   for (const Precision precision : {Precision::f32, Precision::f16, Precision::bf16}) {
     auto report = report_of(context, made, x, precision);
     if (!report.ok() && report.code() == Code::non_finite && precision != Precision::f32) {
-      // Of this precision alone: f32 took the same tokens.
+      // The error concerns this precision alone: f32 took the same tokens.
       TERN_ASSIGN(choice, resolve_precision(context, precision));
       comparison.modes.push_back({.choice = choice, .refused = report.error().message});
       continue;

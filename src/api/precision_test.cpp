@@ -59,7 +59,7 @@ TEST(Precisions, NarrowerOnesLoseMore) {
     EXPECT_EQ(mode.kernel.rfind("linear.i2.", 0), 0U);
     EXPECT_GE(mode.microseconds, compared->modes[compared->optimal].microseconds);
   }
-  // Nothing narrow is good enough.
+  // No narrower type reaches 100 dB.
   EXPECT_EQ(benchmark_precision_modes(context, w, rows(x, 300), 100)->optimal, 0U);
   const auto one = validate_precision_accuracy(context, w, rows(x, 300));
   ASSERT_TRUE(one.ok()) << message(one);
@@ -67,7 +67,7 @@ TEST(Precisions, NarrowerOnesLoseMore) {
   EXPECT_EQ(one->max_error, f32.max_error);
 }
 
-// A token that f16 cannot hold costs f16's figures, nobody else's.
+// A token that f16 cannot hold makes f16 fail, but no other type.
 TEST(Precisions, EachModeHasItsOwnError) {
   const Context context = open();
   const QuantizedTensor w = weights(context, 70, 300);
@@ -90,7 +90,7 @@ TEST(Precisions, EachModeHasItsOwnError) {
   const auto alone = validate_precision_accuracy(context, w, rows(x, 300), Precision::f16);
   ASSERT_EQ(alone.code(), Code::non_finite);
   EXPECT_EQ(alone.error().index, 607);
-  // What is not finite in f32 is no mode's own.
+  // A token that is not finite in f32 fails the whole comparison.
   x[5] = NAN;
   EXPECT_EQ(benchmark_precision_modes(context, w, rows(x, 300)).code(), Code::non_finite);
 }
@@ -107,7 +107,7 @@ TEST(Precisions, RefuseWhatDoesNotFit) {
   EXPECT_EQ(validate_precision_accuracy(context, w, rows(x, 30)).code(), Code::non_finite);
 }
 
-// Of a GPU only its description is looked at, so a made-up one will do.
+// resolve_precision() only reads the description of a GPU, so a made-up one will do.
 TEST(Precisions, ATuringGpuHasNoBf16) {
   const Context context = detail::ContextState::cpu_beside(1);
   auto& device = const_cast<Device&>(context.device());
@@ -157,7 +157,7 @@ TEST(Precisions, OfALayer) {
   EXPECT_EQ(both.error().message, "y_dtype is bf16, and precision auto gives f32; leave one of them out");
 }
 
-// A GPU takes bf16 by itself, and gives what a CPU gives, nearly.
+// A GPU with bf16 chooses it by default; its results are close to the f64 reference.
 TEST(Precisions, OnAGpu) {
   auto gpu = Context::open(DeviceId{DeviceKind::cuda, 0});
   TERN_SKIP_WITHOUT_GPU(gpu);

@@ -22,7 +22,7 @@ Status check_tolerance(const Quality& quality, const Tolerance& limit) {
     return error(Code::quality_below_limit, kQuantize, "{} is {:.6g}{}, {} the limit of {:.6g}{}", what, value, unit,
                  relation, bound, unit);
   };
-  // An undefined figure (an all-zero input) lost nothing.
+  // An undefined figure, such as that of an all-zero input, does not miss a limit.
   if (limit.min_sqnr_db && quality.sqnr_db && !(*quality.sqnr_db >= *limit.min_sqnr_db))
     return missed("the SQNR", *quality.sqnr_db, "below", *limit.min_sqnr_db, " dB");
   if (limit.min_cosine && quality.cosine && !(*quality.cosine >= *limit.min_cosine))
@@ -32,7 +32,7 @@ Status check_tolerance(const Quality& quality, const Tolerance& limit) {
   return {};
 }
 
-// Codes and scales of the right sizes.
+// Allocates codes and scales of the right sizes.
 Status allocate_outputs(const std::shared_ptr<MemoryResource>& memory, QuantizedTensor& q) {
   const std::int64_t rows = q.rows(), k = q.k();
   TERN_ASSIGN(codes, Tensor::allocate(memory, code_dtype(q.format), {rows, row_bytes(q.format, k)}, "codes"));
@@ -43,14 +43,14 @@ Status allocate_outputs(const std::shared_ptr<MemoryResource>& memory, Quantized
   return {};
 }
 
-// Scales of the caller, where the plan reads them.
+// Copies the caller's scales to the context's device.
 Result<Tensor> given_scales(const Context& context, std::span<const float> scales) {
   TERN_ASSIGN(tensor, context.allocate(DType::f32, {static_cast<std::int64_t>(scales.size())}, "given scales"));
   TERN_RETURN_IF_ERROR(context.copy(tensor.view(), {scales.data(), DType::f32, tensor.shape()}, context.stream()));
   return tensor;
 }
 
-// What was written, where it can be looked at.
+// Validates the result; if it is on a GPU, on a copy in host memory.
 Status validate_written(const QuantizedTensor& q) {
   if (q.codes.view().device.kind == DeviceKind::cpu) return validate(q);
   TERN_ASSIGN(host, Context::open(DeviceId{}, {.threads = 1}));
@@ -109,7 +109,7 @@ Result<QuantizedTensor> quantize(const Context& context, const ConstTensorView& 
 
 Result<Tensor> dequantize(const Context& context, const QuantizedTensor& q, DType dtype) {
   const bool on_host = q.codes.view().device.kind == DeviceKind::cpu;
-  if (on_host) TERN_RETURN_IF_ERROR(validate(q));  // kernels of a GPU look for themselves
+  if (on_host) TERN_RETURN_IF_ERROR(validate(q));  // GPU kernels check the codes themselves
   const TernaryDequantize::Problem problem{.rows = q.rows(),
                                            .k = q.k(),
                                            .dtype = dtype,

@@ -41,7 +41,8 @@ TEST(QuantizeApi, SevenElements) {
   EXPECT_EQ(q->block_size(), 7);
 }
 
-// A machine that writes nonsense: behind the kernel's back the first byte of what was allocated under a name changes.
+// Simulates a machine that writes wrong data: after each run, it overwrites the first four bytes of the last block that
+// was allocated with a given tag.
 class Vandal final : public MemoryResource, public Observer {
  public:
   explicit Vandal(const char* what) : what_(what) {}
@@ -73,7 +74,7 @@ TEST(QuantizeApi, WhatWasWrittenIsLookedAtWhenAsked) {
   EXPECT_TRUE(quantize(open(), view(x, {2, 32}), {.validate = true}).ok());
 }
 
-// What a GPU is asked to have free before it begins.
+// The memory that a GPU must have free before quantize() begins.
 TEST(QuantizeApi, TheMemoryThatAGpuNeeds) {
   const TernaryQuantize::Problem problem{.rows = 100, .k = 1024, .granularity = Granularity::group(128)};
   const std::size_t codes = 100 * 256, scales = 100 * 8 * 4, x = 100 * 1024 * 4;
@@ -183,7 +184,7 @@ TEST(QuantizeApi, GivenScales) {
   EXPECT_EQ(quantize(open(), view(x, {4, 8}), {.scale = given}).code(), Code::invalid_argument);
 }
 
-// Written out the slow way, over sums that are exact in any order.
+// Computes the definition directly, with sums that are exact in any order.
 TEST(Quality, IsWhatItsDefinitionSays) {
   const std::vector<float> x = {1.0F, -1.0F, 0.25F, 0.0F, 0.5F, -2.0F};
   auto q = quantize(open(), view(x, {6}), {.scheme = Scheme::absmax, .measure_quality = true});

@@ -1,4 +1,4 @@
-// What a QuantizedTensor says of itself, and whether it holds together.
+// The properties of a QuantizedTensor, and its validation.
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/checksum.h"
@@ -14,7 +14,7 @@ std::int64_t QuantizedTensor::k() const { return shape.rank() == 0 ? 1 : shape[s
 
 std::int64_t QuantizedTensor::rows() const {
   std::int64_t rows = 1;
-  // Where this overflows, an axis is 0 or element_count() refuses the shape.
+  // If this overflows, an axis is 0 or element_count() refuses the shape.
   for (int axis = 0; axis + 1 < shape.rank(); ++axis) rows = checked_mul(rows, shape[axis]).value_or(0);
   return rows;
 }

@@ -1,4 +1,4 @@
-// Threads and forks as a program that links the library meets them: every layer below is in play, tiles of AMX too.
+// Threads and forks in a program that links the library, through all layers below, AMX tiles included.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Integer arithmetic that says when it overflowed, and rounding up.
+// Integer arithmetic that reports overflow, and rounding up.
 #pragma once
 
 #include <cstddef>

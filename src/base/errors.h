@@ -11,14 +11,14 @@ Error error(Code code, std::string_view where, fmt::format_string<Args...> forma
   return {code, fmt::format(format, std::forward<Args>(args)...), std::string(where)};
 }
 
-// The same, for an error that speaks of one element, range or byte.
+// The same for an error about one element, range or byte.
 template <class... Args>
 Error error_at(std::int64_t index, Code code, std::string_view where, fmt::format_string<Args...> format,
                Args&&... args) {
   return {code, fmt::format(format, std::forward<Args>(args)...), std::string(where), index};
 }
 
-// An error that says the same in fields: with(MemoryShortage{...}, error(...)).
+// Adds machine-readable details to an error: with(MemoryShortage{...}, error(...)).
 inline Error with(ErrorDetails details, Error error) {
   error.details = std::move(details);
   return error;

@@ -1,5 +1,5 @@
-// fmt with a namespace of our own: compiled once into the library (fmt.cpp) instead of into every file, and never in
-// the way of an application's copy.
+// fmt in a private namespace, so that it cannot clash with an application's copy. It is compiled once, in fmt.cpp,
+// instead of in every file.
 #pragma once
 
 #define FMT_BEGIN_NAMESPACE \

@@ -1,4 +1,4 @@
-// Sets the floating-point modes that the numerics contract needs, and puts the caller's back.
+// Sets the floating-point modes that the numerics contract needs, and restores the caller's modes.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tern {
 
-// Nearest even, denormals kept, no traps, for as long as it lives, on this thread.
+// While it lives, its thread rounds to nearest even, keeps denormals and does not trap.
 class FpEnvGuard {
  public:
   FpEnvGuard() : saved_(read()) {

@@ -12,12 +12,12 @@ namespace tern {
 namespace {
 
 std::optional<std::string_view> variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): setenv beside threads is the caller's race
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): a concurrent setenv is the caller's race
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::string_view(value);
 }
 
-bool is_of_gpus(Capability level) { return name(level).starts_with("sm_"); }
+bool is_gpu_level(Capability level) { return name(level).starts_with("sm_"); }
 
 Status parse_max_isa(std::string_view text, Options& options) {
   constexpr std::string_view kWhere = "TERN_MAX_ISA";
@@ -30,12 +30,12 @@ Status parse_max_isa(std::string_view text, Options& options) {
       for (int i = 0; i < kCapabilityCount; ++i) levels.push_back(name(static_cast<Capability>(i)));
       return error(Code::invalid_argument, kWhere, "'{}' is not one of {}", printable(word), listed(levels));
     }
-    const bool of_gpus = level.ok() && is_of_gpus(*level);
-    if (of_gpus ? options.max_gpu.has_value() : options.max_isa.has_value())
+    const bool is_gpu = level.ok() && is_gpu_level(*level);
+    if (is_gpu ? options.max_gpu.has_value() : options.max_isa.has_value())
       return error(Code::invalid_argument, kWhere,
                    "'{}' has two levels of {}; give one, or one of CPUs and one of GPUs", printable(text),
-                   of_gpus ? "GPUs" : "CPUs");
-    if (of_gpus)
+                   is_gpu ? "GPUs" : "CPUs");
+    if (is_gpu)
       options.max_gpu = *level;
     else
       options.max_isa = Options::MaxIsa{word == "scalar" ? std::nullopt : std::optional(*level)};

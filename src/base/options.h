@@ -1,4 +1,4 @@
-// The overrides a person may set in the environment. options.cpp is the only reader of the environment.
+// The overrides that a user may set in the environment. options.cpp is the only reader of the environment.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@
 namespace tern {
 
 struct Options {
-  // TERN_MAX_ISA: no kernel above this level. A level of CPUs ("scalar" forbids every capability), one of GPUs, or both
-  // with a comma between, for programs that use both.
+  // TERN_MAX_ISA: no kernel above this level runs. One CPU level ("scalar" forbids every capability), one GPU level, or
+  // both separated by a comma, for programs that use both.
   struct MaxIsa {
     std::optional<Capability> level;  // empty: scalar
   };
-  std::optional<MaxIsa> max_isa;           // of CPUs
-  std::optional<Capability> max_gpu;       // of GPUs
-  std::vector<std::string> force_kernels;  // TERN_FORCE_KERNEL: comma list, each name binds its own op
+  std::optional<MaxIsa> max_isa;           // the CPU level
+  std::optional<Capability> max_gpu;       // the GPU level
+  std::vector<std::string> force_kernels;  // TERN_FORCE_KERNEL: comma list; each name applies to its op
   std::optional<DeviceId> device;          // TERN_DEVICE
   bool strict = false;                     // TERN_STRICT
   std::optional<int> threads;              // TERN_THREADS
@@ -28,11 +28,11 @@ struct Options {
 
 inline std::string_view name(Options::MaxIsa limit) { return limit.level ? name(*limit.level) : "scalar"; }
 
-// TERN_MAX_ISA as it is written; empty where it is not set.
+// The value of TERN_MAX_ISA as text; empty if it is not set.
 std::string max_isa_text(const Options& options);
 
-// What the environment says now. A malformed variable is an error that names it; an empty one is as one that is not
-// set, which is how containers and scripts take a variable back.
+// Reads the environment. A malformed variable is an error that names it. An empty variable counts as unset, because
+// containers and scripts unset variables that way.
 Result<Options> read_options();
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// Text that others chose, such as the names of files, as one line that a terminal shows and does not obey.
+// Escapes untrusted text, such as file names, into one line that contains no terminal commands.
 #include "tern/text.h"
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace tern {
 namespace {
 
 struct Character {
-  std::size_t bytes = 0;  // 0: the text does not begin with a well-formed one
+  std::size_t bytes = 0;  // 0: the text does not begin with well-formed UTF-8
   std::uint32_t point = 0;
 };
 
-// The character of UTF-8 that the text begins with.
+// Decodes the first UTF-8 character of the text.
 Character first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t lead = byte(0);
@@ -26,13 +26,14 @@ Character first_character(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return {};
     point = point << 6 | (byte(i) & 0x3FU);
   }
-  constexpr std::uint32_t kLeast[] = {0x80, 0x800, 0x10000};  // what 2, 3 and 4 bytes are needed for
+  constexpr std::uint32_t kLeast[] = {0x80, 0x800, 0x10000};  // the smallest that need 2, 3 and 4 bytes
   const bool surrogate = point >= 0xD800 && point < 0xE000;
   if (point < kLeast[bytes - 2] || point > 0x10FFFF || surrogate) return {};
   return {bytes, point};
 }
 
-// Whether a terminal would do something else than show the character: move, colour, break the line, turn the direction.
+// Whether a terminal acts on the character instead of showing it: moves the cursor, changes the colour, breaks the line
+// or reverses the direction.
 bool is_command(std::uint32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x61C || point == 0x200E || point == 0x200F ||
          (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069) || point == 0xFEFF;

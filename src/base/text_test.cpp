@@ -1,4 +1,4 @@
-// Text that a terminal would obey, disarmed.
+// Escaping of text that contains terminal commands.
 #include "tern/text.h"
 
 #include <gtest/gtest.h>

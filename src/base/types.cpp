@@ -1,4 +1,4 @@
-// Words to names and back.
+// Enumerators to words and back.
 #include "tern/types.h"
 
 #include "base/errors.h"

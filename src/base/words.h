@@ -12,7 +12,7 @@
 
 namespace tern {
 
-// "a, b, c", as error messages list what is known.
+// "a, b, c": the list of known words in an error message.
 template <class Words>
 std::string listed(const Words& words) {
   std::string text;

@@ -41,7 +41,7 @@ unsigned saved_states() {
   return low;
 }
 
-// Linux gives out tile state only to a process that asked (arch_prctl ARCH_REQ_XCOMP_PERM, state 18).
+// Linux enables tile state only for a process that asks for it (arch_prctl ARCH_REQ_XCOMP_PERM, state 18).
 bool tiles_permitted() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
@@ -58,7 +58,7 @@ Capabilities detect_cpu_capabilities() {
   const Registers l1 = cpuid(1, 0), l7 = cpuid(7, 0), l71 = cpuid(7, 1);
   if (bit(l1.ecx, 19) && bit(l1.ecx, 9)) set.add(Capability::x86_sse41);  // SSE4.1 and SSSE3
 
-  if (!bit(l1.ecx, 27)) return set;  // no OSXSAVE: nothing wider than 128 bits is saved
+  if (!bit(l1.ecx, 27)) return set;  // no OSXSAVE: the system saves no more than 128 bits
   const unsigned states = saved_states();
   const bool os_avx = (states & 0x6) == 0x6;            // XMM, YMM
   const bool os_avx512 = (states & 0xE6) == 0xE6;       // and opmask, ZMM
@@ -82,7 +82,7 @@ CpuModel detect_cpu_model() {
   std::memcpy(vendor, &name.ebx, 4);
   std::memcpy(vendor + 4, &name.edx, 4);
   std::memcpy(vendor + 8, &name.ecx, 4);
-  // Families from 15 on, and the models of families 6 and 15, have more bits further up.
+  // Families from 15 on, and the models of families 6 and 15, have extension bits higher up.
   int family = static_cast<int>(l1.eax >> 8 & 15U), model = static_cast<int>(l1.eax >> 4 & 15U);
   if (family == 6 || family == 15) model += static_cast<int>(l1.eax >> 16 & 15U) << 4;
   if (family == 15) family += static_cast<int>(l1.eax >> 20 & 255U);

@@ -1,4 +1,4 @@
-// The CUDA runtime behind device/cuda.h: every call checked, every refusal said in the words of this project.
+// Implements device/cuda.h with the CUDA runtime: checks every call and translates its errors.
 #include "device/cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -12,13 +12,13 @@
 namespace tern::cuda {
 namespace {
 
-std::atomic<bool> in_use = false;  // a device was made current
+std::atomic<bool> in_use = false;  // set once a device was made current
 
 cudaStream_t raw(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
 cudaEvent_t raw(Event* event) { return reinterpret_cast<cudaEvent_t>(event); }
 cudaMemPool_t raw(Pool* pool) { return reinterpret_cast<cudaMemPool_t>(pool); }
 
-// An error is also remembered by the runtime; asking for it takes it away, so that no later call answers for this one.
+// The runtime also remembers the error. cudaGetLastError() clears it, so that no later call reports it.
 Status checked(cudaError_t code, std::string_view call) {
   if (code == cudaSuccess) return {};
   (void)cudaGetLastError();
@@ -130,7 +130,7 @@ Status fill(void* to, int byte, std::size_t bytes, Stream* stream) {
 
 Result<Pool*> create_pool(int device, std::size_t kept_bytes) {
   cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;  // CUDA's word for memory that stays where it is
+  properties.allocType = cudaMemAllocationTypePinned;  // CUDA's word for memory that is not migrated
   properties.handleTypes = cudaMemHandleTypeNone;
   properties.location = {cudaMemLocationTypeDevice, device};
   cudaMemPool_t pool = nullptr;

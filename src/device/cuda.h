@@ -1,5 +1,5 @@
-// How to talk to GPUs: what of the CUDA runtime the rooms above use, in the words of this project. cuda.cpp calls the
-// runtime, cuda_absent.cpp answers in builds without it. Handles are the runtime's own.
+// The parts of the CUDA runtime that the folders above this one use. cuda.cpp calls the runtime; cuda_absent.cpp
+// replaces it in builds without CUDA. The handles are those of the runtime.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace tern::cuda {
 
-// The GPUs of this machine; where there are none, a note that says why.
+// Adds the GPUs of this machine, or a note that says why there are none.
 void add_devices(Inventory& inventory);
-// One of them as add_devices() sees it, if it can be used; else why not.
+// Describes one GPU as add_devices() does, or returns why it cannot be used.
 Result<Device> usable_device(int index);
 
-// Makes a device current on this thread, and the one before it again.
+// Makes a device current on this thread; the destructor restores the device before it.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int index);
@@ -32,9 +32,9 @@ class CurrentDevice {
   Status status_;
 };
 
-// What a launcher returned, as a Status.
+// Converts the code that a launcher returned to a Status.
 Status launched(int code);
-// The error of a kernel that could not be launched, with its name.
+// The error of a failed launch, with the kernel's name.
 inline Error launch_failed(std::string_view kernel, Error why) {
   why.message = "the launch failed: " + why.message;
   why.where = kernel;
@@ -53,24 +53,25 @@ Result<bool> capturing(Stream*);
 Result<Event*> create_event(bool timing);
 void destroy(Event*);
 Status record(Event*, Stream*);
-Status wait(Stream*, Event*);  // the stream goes on when the event has happened
+Status wait(Stream*, Event*);  // the stream continues after the event
 Status synchronize(Event*);
 Result<double> milliseconds(Event* from, Event* to);
 
-// Work of a stream kept as a graph: what `put` puts on it, to be run many times.
+// Captures as a graph the work that `put` puts on the stream, so that it can be replayed many times.
 struct Graph;
 Result<Graph*> capture(Stream*, const std::function<Status()>& put);
 Status replay(Graph*, Stream*);
 void destroy(Graph*);
 
-// Bytes between host and device, or on the device. Ordered on the stream; pageable host memory makes it synchronous.
+// Copies bytes between host and device, or on the device. Ordered on the stream; pageable host memory makes the copy
+// synchronous.
 Status copy(void* to, const void* from, std::size_t bytes, Stream*);
 // Rows of bytes, `pitch` apart.
 Status copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t row_bytes,
                  std::size_t rows, Stream*);
 Status fill(void* to, int byte, std::size_t bytes, Stream*);
 
-// Memory of a device that is kept for the next allocation, up to a number of bytes.
+// A pool of device memory. It keeps up to `kept_bytes` of freed memory for later allocations.
 struct Pool;
 Result<Pool*> create_pool(int device, std::size_t kept_bytes);
 void destroy(Pool*);
@@ -83,7 +84,7 @@ struct PoolInfo {
 Result<PoolInfo> info(Pool*);
 Status reset_peaks(Pool*);
 
-// Plain memory of the current device, for what lives as long as a context.
+// Memory of the current device outside any pool, for data that lives as long as a context.
 Result<void*> allocate_plain(std::size_t bytes);
 Status deallocate_plain(void* data);
 
@@ -92,7 +93,7 @@ struct MemoryBytes {
 };
 Result<MemoryBytes> memory_bytes();  // of the current device
 
-// Host memory that a GPU reads and writes by itself.
+// Pinned host memory, which a GPU reads and writes directly.
 Result<void*> allocate_pinned(std::size_t bytes);
 Status deallocate_pinned(void* data);
 bool pinned(const void* data);

@@ -1,4 +1,4 @@
-// Builds without CUDA: there are no GPUs, and every call says why.
+// Builds without CUDA: there are no GPUs, and every call returns an error that says so.
 #include "base/errors.h"
 #include "device/cuda.h"
 #include "device/cuda_place.h"

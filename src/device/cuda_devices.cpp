@@ -1,4 +1,4 @@
-// The GPUs of this machine: what the runtime says of each, and why one cannot be used.
+// Lists the GPUs of this machine: what the runtime reports about each, and why one cannot be used.
 #include <cuda_runtime_api.h>
 
 #include "base/errors.h"
@@ -9,7 +9,7 @@
 namespace tern::cuda {
 namespace {
 
-constexpr int kOldest = 75;  // compute capability: what CUDA 13 still builds for
+constexpr int kOldest = 75;  // the lowest compute capability that CUDA 13 builds for
 
 std::string version(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
 
@@ -18,7 +18,7 @@ int attribute(cudaDeviceAttr what, int index) {
   return cudaDeviceGetAttribute(&value, what, index) == cudaSuccess ? value : 0;
 }
 
-// How many there are, or why none can be asked.
+// The number of GPUs, or why they cannot be counted.
 Result<int> count() {
   int driver = 0, runtime = 0, devices = 0;
   (void)cudaRuntimeGetVersion(&runtime);

@@ -1,4 +1,4 @@
-// Which device memory belongs to, asked of the CUDA runtime.
+// Asks the CUDA runtime to which device a piece of memory belongs.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace tern::cuda {
 
-// Nothing where every device reaches it. Before this process uses a GPU all memory is the host's: the question alone
-// would open one.
+// Empty for managed memory, which every device can reach. Until this process uses a GPU, the answer is the host,
+// without a call of the runtime: the call alone would initialise a GPU.
 std::optional<DeviceId> place_of(const void* data);
 
 }  // namespace tern::cuda

@@ -9,7 +9,7 @@
 namespace tern {
 
 Result<Inventory> devices() {
-  TERN_ASSIGN(options, read_options());  // a malformed one is an error here, too
+  TERN_ASSIGN(options, read_options());  // a malformed variable is an error here, too
   Inventory inventory;
   Device cpu = host_topology(inventory.notes);
   cpu.capabilities = detect_cpu_capabilities();

@@ -14,7 +14,7 @@
 namespace tern {
 namespace {
 
-// Lowest first: a limit removes everything behind it.
+// Lowest first: a limit removes all later levels.
 constexpr std::array kX86 = {Capability::x86_sse41,   Capability::x86_avx2,       Capability::x86_avx_vnni,
                              Capability::x86_avx512,  Capability::x86_avx512vnni, Capability::x86_avx512vbmi,
                              Capability::x86_amx_int8};
@@ -28,7 +28,7 @@ bool contains(std::span<const Capability> levels, Capability c) {
   return false;
 }
 
-// The levels that a device has, as errors list what may be asked for.
+// The levels of a device, for an error message that lists the valid ones.
 std::string levels_text(Capabilities all, DeviceKind kind) {
   std::vector<std::string_view> levels;
   if (kind == DeviceKind::cpu) levels.emplace_back("scalar");

@@ -1,5 +1,5 @@
-// NVML, loaded when it is first asked: a machine without a driver has none, and nothing of ours depends on it. The few
-// declarations are those of its documented, versioned C interface.
+// Loads NVML on first use: a machine without a driver has none, and nothing else here depends on it. The few
+// declarations follow its documented, versioned C interface.
 #include "device/nvml.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ class Nvml {
     function = library_ == nullptr ? nullptr : reinterpret_cast<F>(dlsym(library_, symbol));
     return function != nullptr;
   }
-  // Calls a function whose last argument is where its answer goes.
+  // Calls a function that writes its answer through its last argument.
   template <class Answer, class... Before>
   bool ask(const char* symbol, Answer& answer, Before... before) const {
     int (*function)(Before..., Answer*) = nullptr;
@@ -49,7 +49,7 @@ class Nvml {
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
  private:
-  void* library_ = nullptr;  // stays loaded, as the driver does
+  void* library_ = nullptr;  // never unloaded, like the driver
   std::string why_not_;
 };
 

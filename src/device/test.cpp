@@ -1,4 +1,4 @@
-// What the machine says of itself, and threads that run every slot once.
+// The devices that are detected, and thread pools that run every slot once.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -61,7 +61,7 @@ std::set<SysCache> caches_of_linux(int processor) {
   }
 }
 
-// Those of the first processor are all there, and what is told of each is what some processor has.
+// Every cache of the first processor is reported, and every cache that is reported is one that some processor has.
 TEST(Devices, CachesAreThoseThatLinuxTellsOf) {
   const auto inventory = devices();
   ASSERT_TRUE(inventory.ok());
@@ -165,7 +165,8 @@ TEST(Threads, AForkedChildHasAPoolOfItsOwn) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// A pool as large as the machine keeps its threads apart; one that is smaller leaves them to the system.
+// A pool as large as the machine pins each worker to a processor of its own. A larger pool leaves placement to the
+// system.
 TEST(Threads, AFullPoolHasAProcessorForEachWorker) {
   const std::vector<int> processors = allowed_processors();
   const auto count = static_cast<int>(processors.size());
@@ -193,7 +194,8 @@ TEST(Threads, AFullPoolHasAProcessorForEachWorker) {
   }
 }
 
-// A process that may start no thread still computes. RLIMIT_NPROC does not bind root, so the child leaves it.
+// A process that may start no thread still computes. RLIMIT_NPROC does not apply to root, so the child changes its
+// user.
 TEST(Threads, NoThreadCanBeStarted) {
   const pid_t child = fork();
   if (child == 0) {
@@ -222,7 +224,8 @@ TEST(WorkQueue, HandsOutEverythingOnce) {
     }
 }
 
-// Slots ask in every proportion: each item is handed out once, a slot's own first, in whole grains but for the last.
+// One slot asks more often than the others. Each item is handed out once, a slot's own share first, in whole grains
+// except for the last.
 TEST(SharedWork, HandsOutEverythingOnceAndASlotsOwnFirst) {
   for (const std::int64_t items : {0, 1, 4, 10, 100, 1001})
     for (const std::int64_t grain : {1, 4})

@@ -1,5 +1,5 @@
-// The pool of threads. Slots are handed out by one atomic word, so a slow thread takes fewer and none is waited for
-// that has nothing to do. docs/decisions/0002 says why it is our own.
+// The thread pool. One atomic word hands out the slots, so a slow thread takes fewer of them, and a job does not wait
+// for a thread that took none. docs/decisions/0002 says why Tern has a pool of its own.
 #include "device/threads.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@
 namespace tern {
 namespace {
 
-// Counts the forks between the first process and this one: a child has none of its parent's threads.
+// The number of forks between the first process and this one. A child process has none of its parent's threads.
 std::atomic<int> fork_generation{0};
 
 void watch_forks() {
@@ -35,7 +35,7 @@ void pause() {
 #endif
 }
 
-// About 50 to 100 us: longer than the gap between the layers of a model, short enough to leave the core to others.
+// About 50 to 100 us: longer than the gap between the layers of a model, short enough to free the core for others.
 constexpr int kSpins = 2000;
 
 // Waits until the value is no longer `old`; spins first, then sleeps.
@@ -60,14 +60,14 @@ struct Threads::Pool {
   explicit Pool(int count) : generation(fork_generation.load()), spins(count <= usable_threads() ? kSpins : 0) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the application's threads' business
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals go to the application's threads only
     const std::vector<int> processors = allowed_processors();
     for (int i = 1; i < count; ++i) {
       pthread_t thread{};
       pthread_attr_t attributes;
       pthread_attr_init(&attributes);
-      // A pool as large as the machine has a processor for each: left to itself the system puts two on one at times,
-      // and the job waits for them. The caller's thread stays free to move.
+      // A pool as large as the machine pins each worker to a processor. Otherwise the system sometimes puts two workers
+      // on one processor, and the job waits for them. The caller's thread is not pinned.
       if (static_cast<std::size_t>(count) == processors.size()) {
         cpu_set_t own;
         CPU_ZERO(&own);
@@ -77,7 +77,7 @@ struct Threads::Pool {
       const bool made = pthread_create(&thread, &attributes, work, this) == 0 ||
                         pthread_create(&thread, nullptr, work, this) == 0;  // the mask may have changed meanwhile
       pthread_attr_destroy(&attributes);
-      if (!made) break;  // fewer threads: the same results, later
+      if (!made) break;  // fewer threads compute the same results, only later
       workers.push_back(thread);
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -106,8 +106,8 @@ struct Threads::Pool {
   // Claims and runs slots until none is left.
   void take_slots() {
     while (true) {
-      // Limit and next slot come out of one word: a claim below the limit is a claim on the job that set the limit, and
-      // that job, with its task, lives until the claim is finished.
+      // Limit and next slot are in one word, so a claim below the limit belongs to the job that set the limit. That
+      // job, with its task, lives until the claimed slot is finished.
       const std::uint64_t claim = claims.fetch_add(1, std::memory_order_acq_rel);
       const auto slot = static_cast<std::uint32_t>(claim), limit = static_cast<std::uint32_t>(claim >> 32);
       if (slot >= limit) return;
@@ -155,7 +155,7 @@ Threads::Pool* Threads::pool() const {
   if (current != nullptr && current->generation == fork_generation.load(std::memory_order_relaxed)) return current;
   auto* made = new (std::nothrow) Pool(count_);
   if (made == nullptr) return nullptr;
-  // A pool from before a fork is left alone: its threads are not here to be joined.
+  // A pool from before a fork is never deleted: its threads do not exist in this process and cannot be joined.
   if (pool_.compare_exchange_strong(current, made, std::memory_order_acq_rel)) return made;
   delete made;  // another thread was first
   return current;
@@ -165,7 +165,7 @@ void Threads::run(int slots, Task task, void* context) const {
   if (slots > 1 && count_ > 1) {
     if (parallel_for_) return parallel_for_(slots, [=](int slot) { run_slot(task, context, slot); });
     Pool* shared = pool();
-    // A pool that works for another caller is not waited for: this thread does its own slots.
+    // If the pool works for another caller, this thread does not wait for it: it runs all of its slots itself.
     if (shared != nullptr && !shared->busy.test_and_set(std::memory_order_acquire)) {
       shared->run(slots, task, context);
       shared->busy.clear(std::memory_order_release);

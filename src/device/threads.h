@@ -9,8 +9,8 @@
 
 namespace tern {
 
-// What a kernel asks for is a number of slots; each slot is run exactly once, and slots may share a thread. A slot has
-// its own part of the workspace. Floating-point modes are set for each slot.
+// A kernel asks for a number of slots. Each slot runs exactly once; several slots may run on one thread. Each slot has
+// its own part of the workspace. The floating-point modes are set for each slot.
 class Threads {
  public:
   using Task = void (*)(void* context, int slot);
@@ -31,7 +31,7 @@ class Threads {
     using Callable = std::remove_reference_t<F>;
     run(
         slots, [](void* context, int slot) { (*static_cast<Callable*>(context))(slot); },
-        const_cast<void*>(static_cast<const void*>(&f)));  // NOLINT: the task gives the type back
+        const_cast<void*>(static_cast<const void*>(&f)));  // NOLINT: the task casts it back
   }
 
  private:
@@ -59,16 +59,16 @@ class WorkQueue {
   alignas(64) std::atomic<std::int64_t> next_{0};
 };
 
-// The same with a share of [0, items) for each slot, which takes it first: what a slot reads in every call stays near
-// its processor. A slot that has finished helps the others. Pieces are a third of what a share has left, in whole
-// grains.
+// Like WorkQueue, but each slot has a share of [0, items) and takes from it first, so that the memory it reads in every
+// call stays near its processor. A slot that has finished its share helps the others. A piece is a third of what is
+// left of a share, in whole grains.
 class SharedWork {
  public:
   struct alignas(64) Share {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;
   };
-  // The shares are the caller's memory, one for each slot.
+  // `shares` is the caller's memory, one element for each slot.
   SharedWork(std::span<Share> shares, std::int64_t items, std::int64_t grain) : shares_(shares), grain_(grain) {
     const auto count = static_cast<std::int64_t>(shares.size()), grains = (items + grain - 1) / grain;
     for (std::int64_t i = 0; i < count; ++i) {

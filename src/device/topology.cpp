@@ -1,4 +1,4 @@
-// Reads the host's topology from hwloc where the build has it, and what Linux says where it has not.
+// Reads the host's topology from hwloc, or from Linux in builds without hwloc.
 #include "device/topology.h"
 
 #include <sched.h>
@@ -28,8 +28,8 @@ std::string processor_name() {
   return "unknown processor";
 }
 
-// A line of /proc/meminfo, as "MemTotal:"; 0 when there is none. (hwloc adds up NUMA nodes, which lag behind where a
-// virtual machine's memory grows.)
+// The value of a line of /proc/meminfo, such as "MemTotal:"; 0 if there is no such line. hwloc's total is not used: it
+// sums the NUMA nodes, which lag behind when the memory of a virtual machine grows.
 std::size_t meminfo_bytes(std::string_view line) {
   std::ifstream file("/proc/meminfo");
   for (std::string key, unit; file >> key;) {

@@ -3,8 +3,9 @@
 //   v = 81 d0 + 27 d1 + 9 d2 + 3 d3 + d4     digit d = trit + 1, so v is 0..242
 //   byte = ceil(v * 256 / 243)               v / 243 as a fraction of 256; padding is trit 0, digit 1
 //
-// Times 3, a fraction carries its first digit over 256 and leaves those behind it: digit j is (q * 3) >> 8 of
-// q = byte * 3^j mod 256. Thirteen bytes are no such fraction and never appear.
+// To decode, multiply by 3: bits 8 and 9 are then the next digit, and the low byte is the fraction of the remaining
+// digits. So digit j is (q * 3) >> 8 with q = byte * 3^j mod 256. Thirteen byte values are no such fraction; they are
+// invalid.
 #pragma once
 
 #include <array>
@@ -18,10 +19,10 @@ constexpr std::uint8_t pack(std::array<int, 5> trits) {
   return static_cast<std::uint8_t>((v * 256 + 242) / 243);
 }
 
-// Whether five trits give the byte: 243 * byte = 256 v + rest, and one byte less would be below 256 v.
+// Whether five trits encode to this byte. byte = ceil(256 v / 243) for some v if 243 * byte = 256 v + rest, rest < 243.
 constexpr bool valid(std::uint8_t byte) { return (byte * 243U & 255U) < 243; }
 
-inline constexpr int kInvalid = 2;  // what every place of a byte that is not valid reads as
+inline constexpr int kInvalid = 2;  // read() returns it for all five digits of an invalid byte
 
 constexpr int read(std::uint8_t byte, int j) {
   constexpr std::array<unsigned, 5> kPower = {1, 3, 9, 27, 81};

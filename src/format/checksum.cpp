@@ -1,4 +1,4 @@
-// XXH64 over the two buffers of a quantized tensor as if they lay one after the other.
+// XXH64 over the two buffers of a quantized tensor, as if they were contiguous.
 #include "format/checksum.h"
 
 #include <bit>

@@ -10,7 +10,7 @@ namespace tern {
 // XXH64, seed 0, of the canonical bytes of the codes, then of the scales.
 std::uint64_t checksum(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales);
 
-// The same of rows that lie `stride_bytes` apart.
+// The same, for rows that are `stride_bytes` apart.
 struct StridedBytes {
   const std::uint8_t* data = nullptr;
   std::int64_t rows = 0;
@@ -19,7 +19,7 @@ struct StridedBytes {
 };
 std::uint64_t checksum_rows(const StridedBytes& codes, std::span<const std::uint8_t> scales);
 
-// The same of bytes that come one after the other.
+// The same, for bytes that are added piece by piece.
 class RunningChecksum {
  public:
   RunningChecksum();
@@ -28,7 +28,7 @@ class RunningChecksum {
   RunningChecksum& operator=(const RunningChecksum&) = delete;
   void add(std::span<const std::uint8_t> bytes);
   [[nodiscard]] std::uint64_t value() const;
-  // What it would be if these came next.
+  // The value after these bytes, without adding them.
   [[nodiscard]] std::uint64_t value_with(std::span<const std::uint8_t> bytes) const;
 
  private:

@@ -1,10 +1,11 @@
-// Bytes whose four codes lie far apart: words of four such bytes dealt to four streams of i2 bytes, and gathered again.
+// Converts between i2 and layouts whose bytes hold four codes that are far apart in the matrix. A word of four such
+// bytes is dealt to four streams of i2 bytes, one byte each, and gathered again.
 //
 //     word i     byte 3  byte 2  byte 1  byte 0        four columns, side by side
 //     bits 2j on of each byte become byte i of stream j, byte 0 in the low bits
 //
-// That is a 4 x 4 transposition of codes, written so that compilers make vectors of it. Where streams are parts of one
-// row of i2, they go through a buffer in eights (or fours) of bytes.
+// This is a 4 x 4 transposition of codes, written so that compilers vectorize it. Where the four streams are parts of
+// one i2 row, they go through a buffer and are copied in pieces of eight (or four) bytes.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +54,8 @@ inline void gather_words(const ConstStreams& from, std::int64_t count, std::uint
   }
 }
 
-// A line of k bytes to the starts of four rows of k codes and back; behind k the rows get padding.
+// Deals a line of k bytes to the starts of four rows of k codes, and back. The last byte of each row is filled with
+// padding.
 inline void line(const std::uint8_t* from, std::int64_t k, const Streams& rows) {
   words(from, k / 4, rows);
   if (k % 4 == 0) return;
@@ -69,8 +71,8 @@ inline void gather_line(const ConstStreams& rows, std::int64_t k, std::uint8_t* 
   std::memcpy(to + k / 4 * 4, last.data(), static_cast<std::size_t>(k % 4));
 }
 
-// `runs` runs of 4 * kPart bytes each, whose streams are the four parts, kPart bytes each, of as many i2 bytes.
-// kFirstHigh: the first part is in the top bits.
+// Converts `runs` runs of 4 * kPart bytes. The four streams of a run are the four parts of its i2 bytes, kPart bytes
+// each. kFirstHigh: the first part is in the top bits.
 template <int kPart, bool kFirstHigh>
 struct Runs {
   static constexpr std::int64_t kBytes = 4 * kPart;

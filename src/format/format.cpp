@@ -1,4 +1,4 @@
-// Reading, writing and checking rows of codes, one code at a time: the slow truth that kernels are compared with.
+// Reads, writes and checks rows of codes, one code at a time: the slow truth that kernels are compared with.
 #include "format/format.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tern {
 namespace {
 
-// The codes from `at` on that share a byte; behind the last of k, code 0, the padding of every format.
+// The kCount codes from `at` on, which share a byte. After the last of k they are 0, the padding of every format.
 template <std::size_t kCount>
 std::array<int, kCount> codes_of_byte(const std::int8_t* codes, std::int64_t at, std::int64_t k) {
   std::array<int, kCount> of{};
@@ -23,7 +23,7 @@ std::array<int, kCount> codes_of_byte(const std::int8_t* codes, std::int64_t at,
   return of;
 }
 
-// How many codes of a row, from the first on, are valid for certain: many are looked at together.
+// A lower bound on how many codes at the start of a row are valid; checks many codes at once.
 std::int64_t surely_valid(Format format, CodeRange range, const std::uint8_t* row, std::int64_t k) {
   std::int64_t at = 0;
   if (format == Format::i2) {
@@ -66,7 +66,7 @@ int read_code(Format format, const std::uint8_t* row, std::int64_t index) {
 
 void read_codes(Format format, const std::uint8_t* row, std::int64_t first, std::int64_t n, std::int8_t* codes) {
   std::int64_t i = 0;
-  if (format == Format::b3) {  // whole bytes; read_code() reads the codes before and behind them
+  if (format == Format::b3) {  // whole bytes; read_code() reads the codes before and after them
     for (; i < n && (first + i) % 5 != 0; ++i) codes[i] = static_cast<std::int8_t>(read_code(format, row, first + i));
     for (; i + 5 <= n; i += 5) std::memcpy(codes + i, b3::kCodes[row[(first + i) / 5]].data(), 5);
   }

@@ -1,4 +1,4 @@
-// What every format has: how many codes a byte holds, how long a row is, and which codes are valid.
+// Properties of the formats: how many codes a byte holds, how long a row is, and which codes are valid.
 #pragma once
 
 #include <bit>
@@ -21,10 +21,10 @@ constexpr bool holds(Format format, Scheme scheme) {
   if (format == Format::i8) return true;
   return scheme == Scheme::int2 ? format == Format::s2 : format == Format::i2 || format == Format::b3;
 }
-// Those it may be, as errors list them.
+// The formats that can hold a scheme, for error messages.
 constexpr std::string_view holders_of(Scheme scheme) { return scheme == Scheme::int2 ? "s2 or i8" : "i2, b3 or i8"; }
 
-// Whether affine quantization packs to a format, and the codes it then has.
+// Whether affine quantization packs to a format, and whether its codes are then unsigned.
 constexpr bool is_affine(Format format) {
   return format == Format::s2 || (format >= Format::s8 && format <= Format::u2);
 }
@@ -53,7 +53,7 @@ constexpr std::int64_t row_bytes(Format format, std::int64_t k) {
   return k / per_byte + (k % per_byte != 0 ? 1 : 0);
 }
 
-// Finite and above 0. Judged by its bits, so that a caller's flush mode cannot make a small scale look like 0.
+// Finite and above 0. Tests the bits, so that a caller's flush mode cannot make a small scale look like 0.
 constexpr bool valid_scale(float scale) { return std::bit_cast<std::uint32_t>(scale) - 1U < 0x7F7FFFFFU; }
 static_assert(valid_scale(1e-45F) && valid_scale(3.4e38F) && !valid_scale(0.0F) && !valid_scale(-1.0F));
 
@@ -69,19 +69,20 @@ constexpr CodeRange code_range(Format format) {
 static_assert(code_range(Format::s8).min == -128 && code_range(Format::u4).max == 15 &&
               code_range(Format::s2).max == 1);
 
-// Reads code `index` of a row in any format, without checking that it is valid: an i2 code 3 reads as 2, and so does
-// every code of a b3 byte that no trits give.
+// Reads code `index` of a row in any format, without checking that it is valid. An i2 code 3 reads as 2, and so does
+// every code of an invalid b3 byte.
 int read_code(Format format, const std::uint8_t* row, std::int64_t index);
 
-// Codes first .. first + n - 1 of a row as int8, as read_code() has them; those of u8 above 127 as the same byte.
+// Reads codes first .. first + n - 1 of a row as int8, with the values of read_code(). A u8 code above 127 keeps its
+// byte.
 void read_codes(Format format, const std::uint8_t* row, std::int64_t first, std::int64_t n, std::int8_t* codes);
 
-// Writes a row of k codes from int8, padding included. The codes must be valid; those of u8 above 127 are bytes as
-// well.
+// Writes a row of k codes from int8, including the padding. The codes must be valid; a u8 code above 127 is given as
+// its byte.
 void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint8_t* row);
 
-// The index of the first code of a row that the scheme cannot produce, or of padding that is not what it must be
-// (then k); -1 when there is none.
+// The index of the first code of a row that the scheme cannot produce; k if only the padding is wrong; -1 if all is
+// valid.
 std::int64_t first_invalid_code(Format format, Scheme scheme, const std::uint8_t* row, std::int64_t k);
 
 }  // namespace tern

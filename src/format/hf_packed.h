@@ -10,7 +10,7 @@
 
 namespace tern::hf_packed {
 
-// A row of a quarter (0 .. 3) from the k bytes that have it, four at a time.
+// Extracts a row of one quarter (0 .. 3) from the k bytes that contain it, four at a time.
 inline void row_to_i2(const std::uint8_t* line, std::int64_t k, std::int64_t quarter, std::uint8_t* codes) {
   const auto four = [&](std::uint32_t word) {
     word = word >> (2 * quarter) & 0x0303'0303U;
@@ -24,7 +24,8 @@ inline void row_to_i2(const std::uint8_t* line, std::int64_t k, std::int64_t qua
   codes[k / 4] = four(deal::load(last.data()));
 }
 
-// Any rows. Every byte has codes of four rows far apart: all of them at once are read once.
+// Any rows. Each byte has codes of four rows that are far apart; converting the whole matrix at once reads each byte
+// only once.
 inline void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
   const std::int64_t q = p.n / 4;
   if (p.count < p.n) {

@@ -1,5 +1,5 @@
-// Format i2_s of bitnet.cpp: two bits a weight, code = trit + 1, in one of three orders, and behind the codes 32 bytes
-// with the f32 scale of the tensor in the first four. Nothing in the bytes says which order it is.
+// Format i2_s of bitnet.cpp: two bits a weight, code = trit + 1, in one of three orders. 32 bytes follow the codes; the
+// first four are the f32 scale of the tensor. Nothing in the bytes says which order is used.
 //
 //     x86_128     rows in runs of 128 elements, 32 bytes each; k is a multiple of 128
 //     byte p of a run     7 6 | 5 4 | 3 2 | 1 0

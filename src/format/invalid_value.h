@@ -1,4 +1,4 @@
-// What errors about codes and scales say in fields: the value, and what it may be.
+// The details of errors about codes and scales: the invalid value and the valid range.
 #pragma once
 
 #include <limits>
@@ -8,7 +8,7 @@
 
 namespace tern {
 
-// The code that first_invalid_code() found. At k it is the first of the padding that is not code 0.
+// The details for the code that first_invalid_code() found. At k, that is the first padding code that is not 0.
 inline InvalidValue invalid_code(Format format, Scheme scheme, const std::uint8_t* row, std::int64_t k,
                                  std::int64_t index) {
   const CodeRange range = index < k ? code_range(scheme) : CodeRange{};
@@ -18,7 +18,7 @@ inline InvalidValue invalid_code(Format format, Scheme scheme, const std::uint8_
           .highest = static_cast<double>(range.max)};
 }
 
-// An f32 scale that valid_scale() refuses, and one that is not finite where any sign will do.
+// The details for an f32 scale that valid_scale() refuses, and for one that is not finite where either sign is valid.
 inline InvalidValue invalid_scale(double scale) {
   return {
       .value = scale, .lowest = std::numeric_limits<float>::denorm_min(), .highest = std::numeric_limits<float>::max()};

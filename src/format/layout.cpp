@@ -1,4 +1,4 @@
-// The table of layouts: which shapes they hold, in how many bytes, and whose loops read and write them.
+// The table of layouts: which shapes they hold, in how many bytes, and which loops read and write them.
 #include "format/layout.h"
 
 #include <cstring>
@@ -32,7 +32,7 @@ constexpr WordTable<Layout, 11> kLayouts = {{{Layout::ms_gpu, "ms_gpu"},
                                              {Layout::tq1_0, "tq1_0"},
                                              {Layout::tq2_0, "tq2_0"}}};
 
-// The multiples of rows and columns that a layout holds.
+// Checks that n is a multiple of `rows` and k of `columns`.
 Status check_multiples(const LayoutSpec& spec, std::int64_t n, std::int64_t rows, std::int64_t k, std::int64_t columns,
                        std::string_view because) {
   if (n % rows != 0)
@@ -51,15 +51,15 @@ Error bad_tiles(const LayoutSpec& spec, std::string_view what) {
                name(spec.layout), t.tile_rows, t.tile_columns, t.block_rows, what);
 }
 
-// So large that no product of tile sizes overflows.
-constexpr std::int64_t kMostOfATile = std::int64_t{1} << 24;
+// Small enough that no product of tile sizes overflows.
+constexpr std::int64_t kMaxTileSize = std::int64_t{1} << 24;
 
 Status check_tl1(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
   const LutTiles& t = spec.tiles;
   if (t.block_rows != 32 && t.block_rows != 64) return bad_tiles(spec, "bmm is 32 or 64");
-  if (t.tile_rows < 1 || t.tile_rows > kMostOfATile || t.tile_rows % t.block_rows != 0)
+  if (t.tile_rows < 1 || t.tile_rows > kMaxTileSize || t.tile_rows % t.block_rows != 0)
     return bad_tiles(spec, "bm is a multiple of bmm");
-  if (t.tile_columns < 1 || t.tile_columns > kMostOfATile || t.tile_columns % (tl1::kBlockElems / t.block_rows) != 0)
+  if (t.tile_columns < 1 || t.tile_columns > kMaxTileSize || t.tile_columns % (tl1::kBlockElems / t.block_rows) != 0)
     return bad_tiles(spec, "bk is a multiple of 256/bmm");
   return check_multiples(spec, n, t.tile_rows, k, t.tile_columns, "its tiles are bm x bk");
 }
@@ -67,20 +67,21 @@ Status check_tl1(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
 Status check_tl2(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
   const LutTiles& t = spec.tiles;
   if (t.block_rows != tl2::kRows) return bad_tiles(spec, "bmm is 32");
-  if (t.tile_rows < 1 || t.tile_rows > kMostOfATile || t.tile_rows % tl2::kRows != 0)
+  if (t.tile_rows < 1 || t.tile_rows > kMaxTileSize || t.tile_rows % tl2::kRows != 0)
     return bad_tiles(spec, "bm is a multiple of 32");
-  if (t.tile_columns < 1 || t.tile_columns > kMostOfATile || t.tile_columns % tl2::kSignColumns != 0)
+  if (t.tile_columns < 1 || t.tile_columns > kMaxTileSize || t.tile_columns % tl2::kSignColumns != 0)
     return bad_tiles(spec, "bk is a multiple of 24");
   TERN_RETURN_IF_ERROR(check_multiples(spec, n, t.tile_rows, k, 1, "its tiles have bm rows"));
   if (k < tl2::kMinK)
     return error(Code::unsupported, kWhere, "tl2 holds k of {} and more, not {} x {}", tl2::kMinK, n, k);
   const std::int64_t rest = k % t.tile_columns;
   if (rest % tl2::kPairColumns != 0)
-    return error(Code::unsupported, kWhere, "tl2 holds k with a multiple of {} behind the last {} columns, not {} x {}",
-                 tl2::kPairColumns, t.tile_columns, n, k);
+    return error(Code::unsupported, kWhere, "tl2 holds k if k modulo {} is a multiple of {}, not {} x {}",
+                 t.tile_columns, tl2::kPairColumns, n, k);
   if (tl2::used_bytes(t, n, k) > tl2::code_bytes(n, k))
-    return error(Code::unsupported, kWhere, "tl2 has too few bytes for {} columns of pairs behind the last {} of {}",
-                 rest, t.tile_columns, k);
+    return error(Code::unsupported, kWhere,
+                 "tl2 has too few bytes for the last {} of {} columns, which remain after whole tiles of {}", rest, k,
+                 t.tile_columns);
   return {};
 }
 
@@ -202,7 +203,7 @@ void layout_from_i2(const LayoutSpec& spec, const RowPiece& p, const CodesIn& co
 }
 
 bool all_trits(const std::uint8_t* row, std::int64_t k) {
-  constexpr std::int64_t kWords = 4;  // of 8 bytes at once; their sum must not wait for the one before it
+  constexpr std::int64_t kWords = 4;  // of 8 bytes: independent accumulators, so that no OR waits for the last
   std::uint64_t words[kWords] = {};
   std::int64_t i = 0;
   for (; i + 8 * kWords <= k / 4; i += 8 * kWords)

@@ -58,7 +58,7 @@ TEST(LayoutTables, EveryFiveTritsOfTq1AndB3) {
     const unsigned row = own_rows::B3::kTables.codes[byte];
     unsigned packed = 0;
     for (int j = 0; j < 5; ++j) {
-      const auto code = static_cast<unsigned>(b3::read(b, j) + 1);  // 3 where no trits give the byte
+      const auto code = static_cast<unsigned>(b3::read(b, j) + 1);  // 3 for an invalid byte
       EXPECT_EQ(five >> (8 * j) & 255, code);
       EXPECT_EQ(row >> (2 * j) & 3, code);
       packed |= code << (2 * j);

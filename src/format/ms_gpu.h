@@ -18,14 +18,15 @@ namespace tern {
 struct MsGpu {
   static constexpr std::int64_t kRows = 16, kColumns = 32, kTileBytes = 128, kWord = 16;
 
-  // The word of a row that holds columns c to c + 15, c a multiple of 16: its offset in bytes.
+  // The byte offset of the word that holds columns c to c + 15 of a row; c is a multiple of 16.
   static constexpr std::int64_t word_at(std::int64_t k, std::int64_t row, std::int64_t c) {
     const std::int64_t tile = row / kRows * (k / kColumns) + c / kColumns, r = row % kRows;
     return tile * kTileBytes + 4 * (16 * (r / 8) + 8 * (c % kColumns / kWord) + r % 8);
   }
 
-  // Sixteen i2 codes to a word and back: 4 x 4 codes transposed, and 1 added to each (modulo 4: code 0 becomes 3, which
-  // is no trit in i2 either). Two bits at once: the low one flips, the high one where the low one was 1 (or 0).
+  // Converts sixteen i2 codes to a word and back: transposes 4 x 4 codes and adds 1 to each, modulo 4. (Code 0 becomes
+  // 3 in to_i2, which is no trit in i2 either.) All 2-bit sums at once: the low bit flips; the high bit flips where the
+  // low bit was 1 (to subtract: was 0).
   static constexpr std::uint32_t from_i2(std::uint32_t codes) {
     const std::uint32_t t = Tile16::transpose(codes);
     return t ^ 0x5555'5555U ^ (t & 0x5555'5555U) << 1;
@@ -34,7 +35,7 @@ struct MsGpu {
     return Tile16::transpose(~(word ^ (word & 0x5555'5555U) << 1));
   }
 
-  // Pieces of whole tiles. The two words of a row in a tile lie eight words apart.
+  // The piece must consist of whole tiles. The two words of a row in a tile are eight words apart.
   static constexpr std::int64_t kHalf = 32;
   static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
     for (std::int64_t i = 0; i < p.count; ++i) {

@@ -1,5 +1,5 @@
-// Tern's own formats as layouts: rows of i2 copied, rows of b3 to i2 and back. Padding is written as it must be; what
-// was read with any other makes the codes of its byte 3, which are no trits.
+// Tern's own formats as layouts: copies rows of i2, converts rows of b3 to i2 and back. Padding is always written
+// correctly. Where it was read wrong, the codes that share its byte become 3, which is no trit.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace tern::own_rows {
 
-// The bits of padding in the last byte of a row of k i2 codes.
+// The padding bits in the last byte of a row of k i2 codes.
 constexpr unsigned padding_bits(std::int64_t k) { return k % 4 == 0 ? 0 : 0xFFU << (2 * (k % 4)) & 0xFFU; }
 
 struct I2 {
@@ -35,7 +35,7 @@ struct I2 {
 };
 
 struct B3Tables {
-  std::array<std::uint16_t, 256> codes{};  // five codes, the first in the low bits; all 3 where no trits give the byte
+  std::array<std::uint16_t, 256> codes{};  // five codes, the first in the low bits; all 3 for an invalid byte
   std::array<std::uint8_t, 1024> bytes{};
 
   constexpr B3Tables() {
@@ -52,7 +52,7 @@ struct B3 {
   static constexpr B3Tables kTables{};
   static constexpr unsigned kZeros = 0b01'01'01'01'01;
 
-  // Five codes with what lies behind the first `count` of them replaced by zeros.
+  // Five codes with all after the first `count` replaced by zeros.
   static constexpr unsigned padded(unsigned five, std::int64_t count) {
     if (count >= 5) return five;
     const unsigned kept = (1U << (2 * count)) - 1;
@@ -85,12 +85,12 @@ struct B3 {
       if (five != padded(five, k)) five = padded(0x3FF, k);
       bits |= std::uint64_t{five} << held;
     }
-    bits |= std::uint64_t{i2::kPadding} << held;  // for the last byte of i2, where b3 ends before it
+    bits |= std::uint64_t{i2::kPadding} << held;  // if b3 ends before the last byte of i2
     for (; to < end; bits >>= 8) *to++ = static_cast<std::uint8_t>(bits);
   }
   static void row_from_i2(const std::uint8_t* from, std::int64_t k, std::uint8_t* to) {
     for (; k >= kTurn; k -= kTurn, from += 5, to += 4) {
-      std::uint32_t low = 0;  // in two parts: a word put together in memory is read late
+      std::uint32_t low = 0;  // two loads: a word assembled in memory stalls its load
       std::memcpy(&low, from, sizeof low);
       const std::uint64_t bits = low | std::uint64_t{from[4]} << 32;
       for (int i = 0; i < 4; ++i) to[i] = kTables.bytes[bits >> (10 * i) & 0x3FF];

@@ -16,7 +16,7 @@ constexpr unsigned bits(const std::uint8_t* block, std::int64_t i) {
   return i < 16 ? block[2 + i] & 15U : block[2 + i - 16] >> 4U;
 }
 
-// The codes of a block as a row of s4 has them: two's complement, neighbours in one byte.
+// Writes the codes of a block as in a row of s4: two's complement, neighbours in one byte.
 constexpr void to_s4(const std::uint8_t* block, std::uint8_t* codes) {
   for (std::int64_t i = 0; i < kBlock; i += 2)
     codes[i / 2] = static_cast<std::uint8_t>((bits(block, i) | bits(block, i + 1) << 4U) ^ 0x88U);

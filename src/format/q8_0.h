@@ -11,7 +11,7 @@ namespace tern::q8_0 {
 
 inline constexpr std::int64_t kBlock = 32, kBlockBytes = 34;
 
-// The codes of a block as a row of s8 has them.
+// Writes the codes of a block as in a row of s8.
 inline void to_s8(const std::uint8_t* block, std::uint8_t* codes) { std::memcpy(codes, block + 2, kBlock); }
 
 inline void from_codes(std::uint16_t d, const std::int8_t* codes, std::uint8_t* block) {

@@ -1,11 +1,11 @@
-// Rows of a matrix on their way between a layout and canonical i2.
+// Rows of a matrix that are converted between a layout and canonical i2.
 #pragma once
 
 #include <cstdint>
 
 namespace tern {
 
-// Rows first .. first + count - 1 of n x k weights. The layout's bytes are those of the whole matrix.
+// Rows first .. first + count - 1 of n x k weights. The layout's bytes are always those of the whole matrix.
 struct RowPiece {
   std::int64_t n = 0;
   std::int64_t k = 0;
@@ -13,7 +13,7 @@ struct RowPiece {
   std::int64_t count = 0;
 };
 
-// i2 codes of the rows of a piece, the first of them at `data`.
+// The i2 codes of the rows of a piece: the first row is at `data`, the next ones `stride` bytes apart.
 template <class Byte>
 struct RowCodes {
   Byte* data = nullptr;

@@ -40,7 +40,7 @@ TEST(S2, EveryByteRoundTrips) {
   }
 }
 
-// Every byte is codes of every affine format, all within its range, and the same byte again.
+// In every affine format, every byte reads as codes within the range and packs to the same byte again.
 TEST(Affine, EveryByteRoundTrips) {
   for (const Format format : {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2}) {
     const int per_byte = codes_per_byte(format);
@@ -72,7 +72,7 @@ TEST(Affine, PaddingIsZero) {
   }
 }
 
-// Ternary schemes are not stored in the formats of affine codes, which are not stored in those of trits.
+// Ternary schemes do not use the affine formats, and affine quantization does not use those of trits.
 TEST(Affine, FormatsAreApart) {
   for (const Format format : {Format::s8, Format::u8, Format::s4, Format::u4, Format::u2}) {
     EXPECT_TRUE(is_affine(format));

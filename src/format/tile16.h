@@ -1,15 +1,17 @@
-// The order in which CPU kernels read weights: sixteen rows side by side, so that a vector holds rows and needs no sum
-// over its lanes.
+// The order in which CPU kernels read weights: sixteen rows side by side, so that each vector lane holds one row and no
+// sum over lanes is needed.
 //
 //     byte 4r + c of a line     7 6 | 5 4 | 3 2 | 1 0
 //     code (trit + 1) of        12+c  8+c   4+c   c       the line's columns, all of row r of the tile
 //
-// A line is 64 bytes: 16 rows with 16 columns, or with 20 where a byte has five trits (format b3, tile16_b3.h), those
-// of columns c, 4+c, 8+c, 12+c and 16+c. Weights of s4 are 8 columns a line, code = weight + 8, column c in the low
-// half of byte 4r + c and 4+c in the high one; those of s8 are 4 columns, code = weight + 128. A shift and a mask leave
-// bytes of four neighbouring columns for each row, what the byte products of processors add up. Columns come in
-// segments: one for a whole row, or one per group of scales. Segments are padded to whole lines, rows to whole tiles;
-// padding is the code of zero.
+// A line is 64 bytes and holds 16 rows. Its columns depend on the format:
+//     i2   16 columns, as shown
+//     b3   20 columns: byte 4r + c has the five trits of columns c, 4+c, 8+c, 12+c and 16+c (tile16_b3.h)
+//     s4    8 columns, code = weight + 8: column c in the low half of byte 4r + c, 4+c in the high half
+//     s8    4 columns, code = weight + 128
+// A shift and a mask leave bytes of four neighbouring columns for each row, which is what byte dot-product instructions
+// sum. A row is one segment, or one segment per group of scales. Segments are padded to whole lines, rows to whole
+// tiles; padding is the code of zero.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +58,7 @@ struct Tile16 {
 
   [[nodiscard]] std::int64_t tile_bytes() const { return tile_lines * kLineBytes; }
   [[nodiscard]] std::int64_t bytes() const { return tiles * tile_bytes(); }
-  // Padded columns of a tile, and of the activations that meet it.
+  // The columns of a tile with its padding; the activations have as many.
   [[nodiscard]] std::int64_t columns() const { return tile_lines * line_columns; }
   [[nodiscard]] std::int64_t elems_of(std::int64_t segment) const {
     return segment + 1 < segments ? segment_elems : k - segment * segment_elems;
@@ -76,12 +78,12 @@ struct Tile16 {
       default: return ((byte >> (2 * place)) & 3) - 1;
     }
   }
-  // Where the scale of a row and a segment is: 16 rows of a segment side by side, the segments of a tile one behind the
-  // other, so that scales are read in the order of the codes.
+  // The index of the scale of a row and segment: the 16 scales of a segment are adjacent and the segments of a tile
+  // follow each other, so that scales are read in the order of the codes.
   static constexpr std::int64_t scale_at(std::int64_t row, std::int64_t segment, std::int64_t segments) {
     return (row / kRows * segments + segment) * kRows + row % kRows;
   }
-  // Whether activations laid out for one shape serve the other.
+  // Whether activations that were laid out for one shape can be used with the other.
   [[nodiscard]] bool same_columns(const Tile16& other) const {
     return format == other.format && k == other.k && segment_elems == other.segment_elems;
   }
@@ -95,7 +97,7 @@ struct Tile16 {
     }
   }
 
-  // One row of a line from its canonical i2 codes and back: 4 x 4 codes transposed.
+  // Converts one row of a line from its canonical i2 codes, and back: transposes 4 x 4 codes.
   static constexpr std::uint32_t transpose(std::uint32_t codes) {
     std::uint32_t swap = (codes ^ (codes >> 6)) & 0x00CC'00CCU;
     codes ^= swap ^ (swap << 6);

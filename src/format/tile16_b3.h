@@ -1,12 +1,13 @@
-// The byte that holds five trits in tile16: two look-ups of six bits give all of them, which processors do for 64 bytes
-// at once (VPERMB).
+// How a byte of tile16 holds five trits: two table look-ups with indices of six bits decode all of them. VPERMB does 64
+// such look-ups at once.
 //
 //     byte     7 6 5 4 3 2 1 0        a = first[byte & 63]      b = second[byte >> 2]
 //     a        a1  a2  a3  c4         codes c1 c2 c3 = a1^b1 a2^b2 a3^b3, c4 from a, c5 from b
 //     b        b1  b2  b3  c5         two bits each, the first in the highest
 //
-// Bits 2..5, which both look-ups see, choose one of sixteen rectangles of 4 x 4 combinations: twelve of them hold
-// (c1, c4) by (c2, c5) of four combinations each, for each c3; four hold those with c1 = c4 = 2 or c2 = c5 = 2.
+// Both look-ups see bits 2..5, which choose one of sixteen rectangles of 4 x 4 combinations. In twelve of them, c3 is
+// fixed and four values of (c1, c4) meet four of (c2, c5). The other four hold the combinations in which c1 and c4 are
+// 2, or c2 and c5.
 #pragma once
 
 #include <cstddef>

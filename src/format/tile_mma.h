@@ -1,6 +1,6 @@
-// The order in which GPU kernels read weights of 2, 4 or 8 bits: tiles of 16 rows by 128 columns, each the operands of
-// four matrix instructions (m16n8k32, or a warp's share of m64nNk32), so that a lane reads its part of a tile with one
-// 16-byte load for every 2 bits and gets each register of an operand with a shift and a mask.
+// The order in which GPU kernels read weights of 2, 4 or 8 bits: tiles of 16 rows by 128 columns. A tile holds the
+// weight operands of four matrix instructions (m16n8k32, or a warp's share of m64nNk32). A lane reads its part of a
+// tile with one 16-byte load per 2 bits of weight, and gets each operand register with a shift and a mask.
 //
 //     lane 4g + t of a warp, load v, word i, byte b
 //                               bit  7 6 | 5 4 | 3 2 | 1 0
@@ -10,10 +10,11 @@
 //         row    16 * row tile + g + 8 * (i % 2)
 //         column 128 * column tile + 32 * step + 16 * (i / 2) + 4t + b
 //
-// Weights are in two's complement. An operand has a weight in the highest bits of each byte, so it is 64 times a trit,
-// 16 times a weight of 4 bits, once one of 8. A tile is its loads, 512 bytes each; the tiles of sixteen rows lie one
-// behind the other along k. Rows and columns are padded to whole tiles with zeros. Scales of groups lie the same way:
-// sixteen rows' of the first group, of the second, ..., then those of the next sixteen rows.
+// Weights are in two's complement. An operand has each weight in the highest bits of its byte, so it is the weight
+// times 64 for trits, times 16 for 4 bits, and the weight itself for 8 bits. A tile is stored load by load, 512 bytes
+// each; the tiles of sixteen rows follow each other along k. Rows and columns are padded to whole tiles with zeros.
+// Scales of groups have the same order: those of sixteen rows for the first group, for the second, ..., then those of
+// the next sixteen rows.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +24,17 @@
 
 namespace tern {
 
-// What a tile is to a lane, by the bits of a weight.
+// How a lane reads a tile, for each number of bits of a weight.
 template <int kBits_>
 struct MmaWeights {
   static_assert(kBits_ == 2 || kBits_ == 4 || kBits_ == 8);
   static constexpr int kBits = kBits_;
-  static constexpr int kLoads = kBits / 2;  // of 16 bytes
+  static constexpr int kLoads = kBits / 2;  // of 16 bytes, per lane
   static constexpr int kTileBytes = 512 * kLoads;
   static constexpr int kUnitLog = 8 - kBits;  // a weight of 1 is 2^kUnitLog in a register
   static constexpr int kUnit = 1 << kUnitLog;
   static constexpr int kStepsOfLoad = 8 / kBits;
-  // Sums of so many columns fit: 128 * 2^(kBits - 1) * kUnit * k < 2^31, of trits 128 * kUnit * k.
+  // The most columns whose sums fit: 128 * 2^(kBits - 1) * kUnit * k < 2^31, for trits 128 * kUnit * k < 2^31.
   static constexpr std::int64_t kMaxK = (std::int64_t{1} << (kBits == 2 ? 18 : 17)) - 1;
 
   static constexpr int load_of(int step) { return step / kStepsOfLoad; }
@@ -42,8 +43,8 @@ struct MmaWeights {
     constexpr std::uint32_t kMask = (0xFFU << kUnitLog & 0xFFU) * 0x01010101U;
     return word << (kUnitLog - kBits * (step % kStepsOfLoad)) & kMask;
   }
-  // Word i of a load of lane 4g + t, from the canonical row that it is of; zeros behind k. Of 4 and 8 bits alone: codes
-  // of trits are not in two's complement.
+  // Word i of a load of lane 4g + t, from the canonical row of that word; zeros after k. Only for 4 and 8 bits, because
+  // canonical codes of trits are not in two's complement.
   static constexpr std::uint32_t word(const std::uint8_t* row, std::int64_t k, std::int64_t column_tile, int load,
                                       int i, int t) {
     static_assert(kBits > 2);
@@ -57,11 +58,11 @@ struct MmaWeights {
       }
     return word;
   }
-  // The sum of weights of which each was kUnit times as much. Exact: it is a multiple.
+  // The dot product, from a sum with weights that were kUnit times too large. Exact: the sum is a multiple of kUnit.
   static constexpr std::int32_t dot_of(std::int32_t sum) { return sum >> kUnitLog; }
 };
 
-// Bits of a weight of linear on a GPU.
+// The bits of a weight in linear on a GPU.
 constexpr int mma_bits(Format format) { return format == Format::s8 ? 8 : format == Format::s4 ? 4 : 2; }
 
 struct TileMma {
@@ -79,7 +80,7 @@ struct TileMma {
   [[nodiscard]] constexpr std::int64_t tile_bytes() const { return std::int64_t{256} * bits; }
   [[nodiscard]] constexpr std::int64_t bytes() const { return row_tiles * column_tiles * tile_bytes(); }
 
-  // Where the weight of a row and column lies: the byte, and its lowest bit.
+  // The position of the weight of a row and column: the byte, and its lowest bit in it.
   struct Place {
     std::int64_t byte;
     int bit;
@@ -87,12 +88,12 @@ struct TileMma {
   [[nodiscard]] constexpr Place place(std::int64_t row, std::int64_t column) const {
     const std::int64_t r = row % kRows, c = column % kColumns;
     const std::int64_t lane = 4 * (r % 8) + c % 16 / 4, word = r / 8 + 2 * (c % 32 / 16);
-    const std::int64_t bit = bits * (c / 32);  // of the loads, were their bytes side by side
+    const std::int64_t bit = bits * (c / 32);  // 8 bits per load
     return {
         (row / kRows * column_tiles + column / kColumns) * tile_bytes() + bit / 8 * 512 + lane * 16 + word * 4 + c % 4,
         static_cast<int>(bit % 8)};
   }
-  // Where the scale of a row's group lies, of so many groups: with those of its sixteen rows, as their tiles do.
+  // The index of the scale of a row and group. Scales have the order of the tiles: those of sixteen rows are adjacent.
   static constexpr std::int64_t scale_at(std::int64_t row, std::int64_t group, std::int64_t groups) {
     return (row / kRows * groups + group) * kRows + row % kRows;
   }

@@ -1,5 +1,5 @@
-// The tiles of GPU kernels, on a CPU: every weight has a place of its own, operands are the fragments that the matrix
-// instruction wants, and rows of 8 and 4 bits are tiled as the kernel tiles them.
+// The tiles of GPU kernels, tested on a CPU: every weight has a place of its own, operands are the fragments that the
+// matrix instruction wants, and rows of 8 and 4 bits are tiled as the kernel tiles them.
 #include "format/tile_mma.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TYPED_TEST(TileMmaOf, EveryWeightHasAPlaceOfItsOwn) {
   EXPECT_EQ(static_cast<std::int64_t>(places.size()) * kBits, 8 * tile.bytes());
 }
 
-// m16n8k32: register i of lane 4g + t has, of row g (i even) or g + 8, columns 4t to 4t + 3, of i from 2 on 16 more.
+// m16n8k32: register i of lane 4g + t has row g (even i) or g + 8 (odd i), columns 4t to 4t + 3, plus 16 from i = 2 on.
 TYPED_TEST(TileMmaOf, OperandsAreFragmentsOfTheMatrixInstruction) {
   constexpr int kBits = TypeParam::kBits;
   lab::Random random(kBits);

@@ -1,16 +1,16 @@
-// Format tl1 of bitnet.cpp (look-up tables on ARM): pairs of columns (a, b) as an index 3a + b + 4 of 0..8, two pairs a
-// byte, so that a byte has the four columns of an i2 byte:
+// Format tl1 of bitnet.cpp (look-up tables on ARM): a pair of columns (a, b) is an index 3a + b + 4 of 0..8. A byte
+// holds two pairs, which are the four columns of an i2 byte:
 //
 //     byte     7 6 5 4 | 3 2 1 0
 //     pair     columns  | columns         of one row
 //              c, c+1   | c+2, c+3
 //
-// Their order is that of tiles within tiles, for the parameters BM, BK and bm of kernel_config.ini, with by = 256/bm:
+// The bytes are ordered in tiles within tiles, with the parameters BM, BK and bm of kernel_config.ini and by = 256/bm:
 //
 //     [n/BM][k/BK][BM/bm][BK/by][bm/16][by/4][16 rows]    bytes
 //
-// n is a multiple of BM, k of BK, BM of bm (32 or 64) and BK of by. Behind the codes lie 32 bytes with the f32 scale of
-// the tensor in the first four.
+// n is a multiple of BM, k of BK, BM of bm (32 or 64) and BK of by. 32 bytes follow the codes; the first four are the
+// f32 scale of the tensor.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct Tables {
       from_i2[byte] = static_cast<std::uint8_t>(index_of(byte & 15) << 4 | index_of(byte >> 4));
     }
   }
-  // Two codes, the first in the low bits; an index that no pair gives is two codes 3.
+  // Two codes, the first in the low bits; both are 3 for an index that no pair has.
   static constexpr unsigned codes_of(unsigned index) { return index > 8 ? 0b11'11 : index / 3 | index % 3 << 2; }
   static constexpr unsigned index_of(unsigned codes) { return 3 * (codes & 3) + (codes >> 2); }
 };
@@ -41,7 +41,8 @@ static_assert(kTables.to_i2[0x49] == 0b11'11'01'01);                            
 
 inline constexpr std::int64_t kBlockElems = 256;  // bm rows by 256/bm columns
 
-// Calls map(offset of 16 bytes, row in the piece of the first, byte column) for every vector of a piece of whole bm.
+// Calls map(byte offset, first row within the piece, byte column) for every vector of 16 bytes, one for each of 16
+// rows. The piece must consist of whole blocks of bm rows.
 template <class Map>
 void each_vector(const RowPiece& p, const LutTiles& t, Map map) {
   const std::int64_t bm = t.block_rows, by = kBlockElems / bm;

@@ -1,4 +1,4 @@
-// Triples and pairs of tl2 to i2 and back, 32 rows at a time.
+// Converts triples and pairs of tl2 to i2 and back, 32 rows at a time.
 #include "format/tl2.h"
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace tern::tl2 {
 namespace {
 
-// Where the parts of a block of 32 rows begin.
+// Where the parts of a block of 32 rows start.
 struct Block {
   std::int64_t three_k, index, signs, pairs;       // of its first columns
   std::int64_t index_step, signs_step, pair_step;  // from one BK (or 32 columns of pairs) to the next
@@ -33,7 +33,7 @@ void read_triples(const std::uint8_t* index, const std::uint8_t* signs, const Co
   std::array<std::uint16_t, 16> words{};
   std::memcpy(words.data(), signs, sizeof words);
   for (std::int64_t r = 0; r < kRows; ++r) {
-    // Signs of this row at bits 15, 13 ... 1.
+    // The signs of this row are at bits 15, 13 ... 1.
     const unsigned sign = static_cast<unsigned>(words[static_cast<std::size_t>(r % 16)]) << (r / 16);
     std::uint64_t bits = 0;
     for (int i = 0; i < 4; ++i) {
@@ -48,7 +48,7 @@ void write_triples(const CodesIn& codes, std::int64_t row, std::int64_t byte, st
                    std::uint8_t* signs) {
   std::array<std::uint16_t, 16> words{};
   for (std::int64_t r = 0; r < kRows; ++r) {
-    std::uint32_t low = 0;  // in two parts: a word put together in memory is read late
+    std::uint32_t low = 0;  // two loads: a word assembled in memory stalls its load
     std::uint16_t high = 0;
     std::memcpy(&low, codes.row(row + r) + byte, sizeof low);
     std::memcpy(&high, codes.row(row + r) + byte + 4, sizeof high);

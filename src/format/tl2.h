@@ -1,5 +1,6 @@
-// Format tl2 of bitnet.cpp (look-up tables on x86): triples of columns (a, b, c) as an index |9a + 3b + c| of 0..13 in
-// four bits and a sign apart, 5 bits for 3 weights. Columns behind the last whole BK are pairs, as in tl1.
+// Format tl2 of bitnet.cpp (look-up tables on x86): a triple of columns (a, b, c) is an index |9a + 3b + c| of 0..13 in
+// four bits, and a sign bit stored elsewhere: 5 bits for 3 weights. Columns after the last whole BK are pairs, as in
+// tl1.
 //
 //     index byte of a row     7 6 5 4 | 3 2 1 0        [n/BM][k3/BK][BM/32][BK/6][32 rows]       k3 = k / BK * BK
 //     triple                  c..c+2  | c+3..c+5
@@ -7,9 +8,10 @@
 //                                                       [n/BM][k3/BK][BM/32][BK/24][16 words]
 //     pair byte of a row      as in tl1                 [n/BM][(k-k3)/32][BM/32][8][32 rows]
 //
-// The 32 bytes of as many rows hold them in groups of eight in the order 0, 2, 1, 3. Indices, signs and pairs follow
-// each other, then zeros up to (k - 256) * n / 3 * 5 / 8 + 64 n bytes and on to a multiple of 32, then 32 bytes with
-// the f32 scale of the tensor in the first four. n is a multiple of BM, BM of 32, BK of 24, k - k3 of 32; bm is 32.
+// Each 32 bytes hold one byte of each of 32 rows, in groups of eight rows in the order 0, 2, 1, 3. Indices, signs and
+// pairs follow each other; zeros fill up to (k - 256) * n / 3 * 5 / 8 + 64 n bytes, rounded up to a multiple of 32;
+// then come 32 bytes of which the first four are the f32 scale of the tensor. n is a multiple of BM, BM of 32, BK of
+// 24, k - k3 of 32; bm is 32.
 #pragma once
 
 #include <array>
@@ -24,10 +26,10 @@ inline constexpr std::int64_t kRows = 32, kSignColumns = 24, kPairColumns = 32;
 inline constexpr std::int64_t kMinK = 256;  // below it writers and readers round the size in different directions
 
 struct Tables {
-  // Twelve bits of codes, the first in the low ones, of an index byte | sign of its first triple << 8 | of its second
-  // << 9. An index that no triple gives (14, 15, and 0 with a sign) is three codes 3.
+  // Maps index byte | sign of its first triple << 8 | sign of its second << 9 to six codes, the first in the low bits.
+  // An index that no triple has (14, 15, and 0 with a sign) becomes three codes 3.
   std::array<std::uint16_t, 1024> codes{};
-  std::array<std::uint8_t, 64> index{};  // of three codes: the index | sign << 4
+  std::array<std::uint8_t, 64> index{};  // maps three codes to index | sign << 4
 
   constexpr Tables() {
     for (unsigned i = 0; i < 1024; ++i)
@@ -53,14 +55,15 @@ constexpr std::int64_t place(std::int64_t row) {
 }
 static_assert(place(7) == 7 && place(8) == 16 && place(16) == 8 && place(31) == 31);
 
-// Bytes of all but the trailer; k is at least kMinK.
+// The bytes before the trailer; k must be at least kMinK.
 std::int64_t code_bytes(std::int64_t n, std::int64_t k);
-// Of indices, of signs and of pairs.
+// The bytes of the indices, of the signs and of the pairs.
 std::array<std::int64_t, 3> part_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k);
-// What the three parts take of them; the rest is zeros. More than there are if BK leaves over 256 columns of pairs.
+// How many of the code_bytes() the three parts use; the rest is zeros. It exceeds code_bytes() if more than 256 columns
+// remain as pairs after whole BK.
 std::int64_t used_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k);
 
-// Pieces of whole blocks of 32 rows.
+// The piece must consist of whole blocks of 32 rows.
 void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes);
 void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes);
 

@@ -1,9 +1,9 @@
 // Format tq1_0 of ggml: blocks of 256 columns, five trits a byte as in b3, and an f16 scale d; k is a multiple of 256.
 //
-//     byte m = 0..31         elements      m + 32 n, n = 0..4: the trit of n = 0 counts most
+//     byte m = 0..31         elements      m + 32 n, n = 0..4: the trit of n = 0 is the most significant
 //     byte 32 + m, m < 16    elements 160 + m + 16 n, n = 0..4
 //     byte 48 + m, m < 4     elements 240 + m +  4 n, n = 0..3, then a digit 0: trit -1 in the last place
-//     bytes 52, 53           d, little-endian; 0 where all trits are
+//     bytes 52, 53           d, little-endian; 0 if all trits are 0
 #pragma once
 
 #include "format/b3.h"
@@ -14,12 +14,12 @@ namespace tern::tq1_0 {
 
 inline constexpr std::int64_t kBlock = 256, kCodeBytes = 52, kBlockBytes = 54, kI2Bytes = 64;
 
-// What a table look-up needs: code n of a byte at bits 8n and 8n + 1, so that four bytes, shifted by 0, 2, 4 and 6
-// bits, make i2 bytes of five streams. A byte that no trits give has codes 3, and so has one of four trits with a fifth
-// digit.
+// The tables have code n of a byte at bits 8n and 8n + 1. So the entries of four bytes, shifted by 0, 2, 4 and 6 bits
+// and ORed, are i2 bytes of five streams. An invalid byte has codes 3; in `four`, so has a byte whose fifth digit is
+// not 0.
 struct Tables {
   std::array<std::uint64_t, 256> five{}, four{};
-  std::array<std::uint8_t, 1024> bytes{};  // of five codes, the first in the low bits
+  std::array<std::uint8_t, 1024> bytes{};  // the byte of five codes, the first in the low bits
 
   constexpr Tables() {
     for (unsigned byte = 0; byte < 256; ++byte) {
@@ -41,7 +41,7 @@ static_assert(kTables.five[0x80] == 0x01'01'01'01'01);                          
 static_assert(kTables.five[205] == 0x02'01'00'01'02 && kTables.five[1] >> 32 == 3);  // +1 0 -1 0 +1; no trits
 static_assert(kTables.bytes[0b01'01'01'01'01] == 0x80);
 
-// kStreams * kBytes bytes of i2 from kBytes * 4 bytes of five (or four) trits.
+// Unpacks kBytes * 4 bytes of five (or four) trits to kStreams * kBytes bytes of i2.
 template <int kStreams, int kBytes>
 inline void deal_part(const std::uint8_t* from, std::uint8_t* i2) {
   const auto& table = kStreams == 5 ? kTables.five : kTables.four;
@@ -54,7 +54,7 @@ inline void deal_part(const std::uint8_t* from, std::uint8_t* i2) {
 template <int kStreams, int kBytes>
 inline void gather_part(const std::uint8_t* i2, std::uint8_t* to) {
   for (int i = 0; i < kBytes; ++i) {
-    std::uint64_t codes = 0;  // a stream a byte; a missing fifth one has digit 0
+    std::uint64_t codes = 0;  // one byte per stream; a missing fifth stream has digit 0
     for (int n = 0; n < kStreams; ++n) codes |= std::uint64_t{i2[n * kBytes + i]} << (8 * n);
     for (int m = 0; m < 4; ++m) {
       const std::uint64_t apart = codes >> (2 * m) & 0x03'03'03'03'03;

@@ -2,7 +2,7 @@
 //
 //     byte 32h + m of a block     7 6 | 5 4 | 3 2 | 1 0       h = 0, 1; m = 0..31
 //     element 128h +              96+m  64+m  32+m   m        code = trit + 1, 3 never appears
-//     bytes 64, 65                d, little-endian; 0 where all trits are
+//     bytes 64, 65                d, little-endian; 0 if all trits are 0
 #pragma once
 
 #include "format/deal.h"

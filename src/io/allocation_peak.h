@@ -1,4 +1,4 @@
-// How much memory a task holds at most, in a program built with the address sanitizer: for fuzz targets.
+// Measures the peak memory of a task, for fuzz targets; works in programs built with the address sanitizer.
 #pragma once
 
 #include <sanitizer/allocator_interface.h>

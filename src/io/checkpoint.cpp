@@ -1,4 +1,4 @@
-// Checkpoint: finds the files, maps them, and puts what their parsers say together.
+// Checkpoint: finds the files, maps them, and combines what their parsers return.
 #include "tern/checkpoint.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kSingleName = "model.safetensors";
 
-// Other kinds of files that are mistaken for checkpoints, by their first bytes, and what reads them.
+// Files of other kinds that are mistaken for checkpoints: their first bytes, and what the error says.
 struct Stranger {
   std::string_view begin;
   std::string_view what;
@@ -38,12 +38,12 @@ constexpr std::string_view kOldGgml =
 constexpr std::string_view kPage = "it is a web page, perhaps what a download answered in place of the weights";
 constexpr Stranger kStrangers[] = {
     {"PK\3\4",
-     "it is a zip archive, no checkpoint; load_quantized() and `tern dequantize` read an .npz that tern wrote, "
+     "it is a zip archive, not a checkpoint; load_quantized() and `tern dequantize` read an .npz that tern wrote, "
      "and what PyTorch wrote must be saved as .safetensors first"},
-    {"\x93NUMPY", "it is a .npy file, one tensor and no checkpoint; NpyFile::open() and `tern quantize` read it"},
+    {"\x93NUMPY", "it is a .npy file, one tensor and not a checkpoint; NpyFile::open() and `tern quantize` read it"},
     {"version https://git-lfs", "it is a pointer of Git LFS, not the weights; `git lfs pull` fetches them"},
     {"\x1f\x8b", "it is compressed by gzip; unpack it first"},
-    {"\x80\x02", "it is a pickle of Python's, as PyTorch writes; save it as .safetensors first"},
+    {"\x80\x02", "it is a Python pickle, as PyTorch writes; save it as .safetensors first"},
     {"\x89HDF", "it is an HDF5 file; save it as .safetensors first"},
     {"lmgg", kOldGgml},
     {"fmgg", kOldGgml},
@@ -54,7 +54,7 @@ constexpr Stranger kStrangers[] = {
 };
 
 Status refuse_stranger(std::span<const std::uint8_t> file) {
-  if (safetensors::has_magic(file)) return {};  // a header of 640 bytes begins as a pickle does
+  if (safetensors::has_magic(file)) return {};  // the length of a 640-byte header looks like a pickle
   for (const Stranger& stranger : kStrangers)
     if (text_of(file).starts_with(stranger.begin)) return error(Code::invalid_argument, kOpen, "{}", stranger.what);
   return {};
@@ -132,16 +132,16 @@ struct Checkpoint::Impl {
   std::vector<StoredTensor> tensors;
   std::vector<Place> places;
   Metadata metadata;
-  std::unordered_map<std::string, std::size_t> key_places;  // into metadata, of several files
+  std::unordered_map<std::string, std::size_t> key_places;  // key to index in `metadata`; only for several files
   std::vector<std::string> notes;
-  std::vector<std::uint32_t> by_name;  // indices of tensors, sorted by their names: a twelfth of a map
+  std::vector<std::uint32_t> by_name;  // indices of tensors, sorted by name: a twelfth of the memory of a map
   std::size_t total_bytes = 0;
 
-  // Takes over what a parser said of one file.
+  // Adds the parsed contents of one file.
   void add(const std::string& file_path, std::shared_ptr<const MappedFile> map, ParsedContainer parsed) {
     const std::size_t file = maps.size();
     files.push_back({file_path, map->bytes().size()});
-    // The header is known now; a large one's pages would stay in this process.
+    // The header is parsed, so release its pages; those of a large one would stay in this process.
     if (!parsed.offsets.empty()) map->release(0, *std::ranges::min_element(parsed.offsets));
     maps.push_back(std::move(map));
     places.reserve(places.size() + parsed.offsets.size());
@@ -158,7 +158,7 @@ struct Checkpoint::Impl {
     for (MetaEntry& entry : parsed.metadata) add_key(file_path, std::move(entry));
   }
 
-  // Shards repeat each other's keys; one that disagrees is kept under a name of its own.
+  // Shards repeat each other's keys. A key whose value differs is kept as FILE:KEY.
   void add_key(const std::string& file_path, MetaEntry entry) {
     const auto known = key_places.find(entry.key);
     if (known != key_places.end()) {
@@ -173,7 +173,7 @@ struct Checkpoint::Impl {
     by_name.resize(tensors.size());
     std::iota(by_name.begin(), by_name.end(), 0U);
     std::ranges::sort(by_name, {}, [&](std::uint32_t i) { return std::pair(std::string_view(tensors[i].name), i); });
-    std::size_t twice = tensors.size(), before = 0;  // the first that is there already, and where
+    std::size_t twice = tensors.size(), before = 0;  // the first repeated name, and its previous occurrence
     for (std::size_t i = 1; i < by_name.size(); ++i)
       if (tensors[by_name[i]].name == tensors[by_name[i - 1]].name && by_name[i] < twice) {
         twice = by_name[i];
@@ -192,7 +192,7 @@ struct Checkpoint::Impl {
   }
 
   Status open_single(const std::string& file_path, std::shared_ptr<const MappedFile> map, const OpenOptions& options) {
-    // By its first bytes; what begins as neither is told what is missing by its name.
+    // The first bytes decide. If they are of neither format, the name decides what the error says is missing.
     const bool is_gguf =
         gguf::has_magic(map->bytes()) || (file_path.ends_with(".gguf") && !safetensors::has_magic(map->bytes()));
     container = is_gguf ? Container::gguf : Container::safetensors;
@@ -204,7 +204,7 @@ struct Checkpoint::Impl {
     return {};
   }
 
-  // A GGUF model in several files, given by the first of them.
+  // Opens a GGUF model in several files, given the first of them.
   Status open_parts(const std::string& first_path, std::shared_ptr<const MappedFile> first_map, ParsedContainer first,
                     OpenOptions options) {
     const Metadata first_metadata = first.metadata;
@@ -240,7 +240,7 @@ struct Checkpoint::Impl {
 
   void add_part(const std::string& part_path, std::shared_ptr<const MappedFile> map, ParsedContainer parsed,
                 OpenOptions& options) {
-    // An id that means several types means the same one in all parts.
+    // A type id with several meanings has the same one in all parts.
     for (const StoredTensor& tensor : parsed.tensors)
       if (gguf_readings(static_cast<std::uint32_t>(tensor.gguf_id)).size() > 1 &&
           std::ranges::find(options.gguf_types, tensor.type) == options.gguf_types.end())

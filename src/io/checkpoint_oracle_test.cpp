@@ -1,4 +1,4 @@
-// Checkpoints that go to PyPI's safetensors and gguf and come from them: other people's code agrees on every byte.
+// Exchanges checkpoints with PyPI's safetensors and gguf: independent code must agree on every byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace tern {
 namespace {
 
-// Byte i of a tensor is a function of i and its name, which Python knows as well.
+// Byte i of a tensor is a function of i and the tensor's name; kPattern is the same function in Python.
 std::vector<std::uint8_t> pattern(std::string_view name, std::size_t count) {
   std::size_t start = 0;
   for (const char c : name) start += static_cast<unsigned char>(c);
@@ -147,7 +147,7 @@ TEST(GgufOracle, ReadsWhatWeWrite) {
       if (row.gguf_id < 0) continue;
       sizes += "\"" + std::string(row.name) + "\": (" + std::to_string(row.gguf_id) + ", " +
                std::to_string(row.block_elements) + ", " + std::to_string(row.block_bytes) + "), ";
-      // What gguf 0.19 does not know, or (Q8_1) knows by a size that ggml does not have.
+      // Leaves out the types that gguf 0.19 does not know, and Q8_1, to which it gives another size than ggml.
       const bool theirs = row.gguf_id < 42 && (row.gguf_id < 31 || row.gguf_id > 33) &&
                           (row.gguf_id < 36 || row.gguf_id > 38) && row.type != StoredType::q8_1;
       if (theirs) tensors.push_back({.name = std::string(row.name), .type = row.type, .shape = {2, 3, 256}});

@@ -1,4 +1,4 @@
-// Checkpoints as files: single, sharded, in folders; what open() refuses; memory that goes back.
+// Checkpoints as files: single, sharded and in folders; what open() refuses; how release() frees memory.
 #include "tern/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(Checkpoint, BothContainersRoundTrip) {
   for (const Container container : {Container::safetensors, Container::gguf}) {
     SCOPED_TRACE(name(container));
     const TempFolder folder;
-    const std::string path = folder / "model.any";  // the first bytes tell, not the name
+    const std::string path = folder / "model.any";  // the first bytes decide, not the name
     const Metadata metadata = {{"tern.version", MetaValue("1")}, {"b", MetaValue("")}};
     write_file(path, container, metadata,
                {bytes_tensor("a", 5),
@@ -147,7 +147,7 @@ TEST_F(Shards, OpenAsOneByIndexOrFolder) {
     expect_data(*checkpoint, "b", 6);
     expect_data(*checkpoint, "c", 7);
     EXPECT_TRUE(checkpoint->notes().empty());
-    // What the shards agree on is there once, what they do not twice.
+    // Keys with equal values appear once, those with different values once per shard.
     EXPECT_EQ(checkpoint->metadata(), (Metadata{{"format", MetaValue("pt")},
                                                 {"part", MetaValue("1")},
                                                 {"model-2.safetensors:part", MetaValue("2")}}));
@@ -173,7 +173,7 @@ TEST_F(Shards, WrongThingsAreErrors) {
   expect_error(Checkpoint::open(index), Code::io_error, "model-3.safetensors': No such file");
   write_index(R"("a":"../x.safetensors")", 18);
   expect_error(Checkpoint::open(index), Code::corrupt_file, "index.json': weight_map: '../x.safetensors' leads out");
-  write_index("\"a\":\"x\xC2\x9B.safetensors\"", 18);  // a control character of terminals
+  write_index("\"a\":\"x\xC2\x9B.safetensors\"", 18);  // a control character that terminals obey
   expect_error(Checkpoint::open(index), Code::corrupt_file, "weight_map: 'x\\xc2\\x9b.safetensors' has characters");
   fs::copy(folder / "model-1.safetensors", folder / "model-4.safetensors");
   write_index(whole_map + R"(,"d":"model-4.safetensors")", 18);
@@ -210,7 +210,7 @@ TEST(Checkpoint, WhatIsNoneIsRefused) {
   write_text(folder / "empty", "");
   expect_error(Checkpoint::open(folder / "empty"), Code::corrupt_file, "empty': the file is empty");
   write_text(folder / "zip", "PK\x03\x04 and so on, a little longer");
-  expect_error(Checkpoint::open(folder / "zip"), Code::invalid_argument, "zip': it is a zip archive, no checkpoint");
+  expect_error(Checkpoint::open(folder / "zip"), Code::invalid_argument, "zip': it is a zip archive, not a checkpoint");
   write_text(folder / "npy", "\x93NUMPY and so on, a little longer");
   expect_error(Checkpoint::open(folder / "npy"), Code::invalid_argument, "npy': it is a .npy file, one tensor");
   write_text(folder / "model.safetensors", "version https://git-lfs.github.com/spec/v1\n");
@@ -225,7 +225,7 @@ TEST(Checkpoint, WhatIsNoneIsRefused) {
   EXPECT_EQ(Checkpoint::open(folder / "empty").error().where, "Checkpoint::open");
 }
 
-// A .gguf that is none is told what its first bytes are, not that it is no .safetensors file.
+// The error for a .gguf file in another format shows its first bytes; it does not say that it is no .safetensors file.
 TEST(Checkpoint, WrongMagicIsToldByTheNameOfTheFile) {
   const TempFolder folder;
   const auto expect_told = [&](std::string_view bytes, Code code, std::string_view part) {
@@ -246,7 +246,7 @@ TEST(Checkpoint, WrongMagicIsToldByTheNameOfTheFile) {
   expect_told("\x1f\x8b\x08 and so on", Code::invalid_argument, "it is compressed by gzip");
 }
 
-// 640 bytes of header make its length begin as a pickle of Python's does.
+// The length word of a 640-byte header begins like a Python pickle.
 TEST(Checkpoint, ALengthThatLooksLikeAnotherFormatIsALength) {
   const TempFolder folder;
   std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
@@ -257,7 +257,7 @@ TEST(Checkpoint, ALengthThatLooksLikeAnotherFormatIsALength) {
   write_text(folder / "m.safetensors", file + header + "x");
   EXPECT_TRUE(Checkpoint::open(folder / "m.safetensors").ok());
   write_text(folder / "p.bin", "\x80\x02}q\x01 and so on, a little longer");
-  expect_error(Checkpoint::open(folder / "p.bin"), Code::invalid_argument, "it is a pickle of Python's");
+  expect_error(Checkpoint::open(folder / "p.bin"), Code::invalid_argument, "it is a Python pickle");
 }
 
 std::string part_name(int part, int count) {
@@ -319,10 +319,10 @@ TEST(Checkpoint, PartsThatDoNotBelongTogetherAreRefused) {
   expect_error(Checkpoint::open(path), Code::corrupt_file, "says that its parts have 9 tensors; they have 2");
   write_text(folder / part_name(2, 2), "GG");
   expect_error(Checkpoint::open(path), Code::corrupt_file, "m-00002-of-00002.gguf': it ends after 2 bytes, inside");
-  // A part is known by its keys: another name leads nowhere.
+  // The keys say that it is a part, but with another name the other parts cannot be found.
   fs::rename(path, folder / "m.gguf");
   expect_error(Checkpoint::open(folder / "m.gguf"), Code::invalid_argument, "must end with '-00001-of-00002.gguf'");
-  // Numbers that no file has.
+  // Numbers that no real file has.
   for (const char* key : {"split.no", "split.count"}) {
     const Metadata hostile = {{"split.count", MetaValue(std::uint16_t{2})}, {key, MetaValue(std::int64_t{INT64_MAX})}};
     Metadata metadata;
@@ -332,7 +332,7 @@ TEST(Checkpoint, PartsThatDoNotBelongTogetherAreRefused) {
   }
 }
 
-// Ids 39 and 42 are decided for all parts: by the metadata of the first, and by what an earlier part decided.
+// Ids 39 and 42 get one meaning in all parts: by the metadata of the first part, or by what an earlier part needed.
 TEST(Checkpoint, PartsAgreeOnTheMeaningOfAnId) {
   const auto number = [](std::string_view name, std::uint16_t value) {
     return gguf::key(name, 2, {static_cast<char>(value & 0xFF), static_cast<char>(value >> 8)});
@@ -343,7 +343,7 @@ TEST(Checkpoint, PartsAgreeOnTheMeaningOfAnId) {
     keys.push_back(number("split.count", 2));
     return gguf::file(keys, tensors, bytes);
   };
-  // [512] is 144 bytes as Q2_0, 136 as Q2_0_G128; [32, 512] 4352 bytes as the latter alone.
+  // [512] has 144 bytes as Q2_0 and 136 as Q2_0_G128; [32, 512] has 4352 bytes only as Q2_0_G128.
   const std::string ambiguous = gguf::tensor("w", {512}, 42, 0), clear = gguf::tensor("v", {512, 32}, 42, 0);
   const TempFolder folder;
   write_text(folder / part_name(2, 2), part(1, {}, {ambiguous}, 160));
@@ -353,7 +353,7 @@ TEST(Checkpoint, PartsAgreeOnTheMeaningOfAnId) {
   const auto decided = Checkpoint::open(folder / part_name(1, 2));
   ASSERT_TRUE(decided.ok()) << decided.error().str();
   EXPECT_EQ(decided->tensors()[1].type, StoredType::q2_0_g128);
-  // [1, 320] is 128 bytes as TL2, 96 without its trailer, and 90 as Q2_0: general.file_type 41 says Q2_0.
+  // [1, 320] has 128 bytes as TL2 (96 without its trailer) and 90 as Q2_0; general.file_type 41 says Q2_0.
   write_text(folder / part_name(1, 2), part(0, {gguf::key("general.file_type", 4, gguf::u32(41))}, {}, 0));
   write_text(folder / part_name(2, 2), part(1, {}, {gguf::tensor("w", {320, 1}, 42, 0)}, 96));
   const auto told = Checkpoint::open(folder / part_name(1, 2));
@@ -376,7 +376,7 @@ TEST(Checkpoint, TheCorporaOpenOrAreRefusedAsTheirNamesSay) {
   EXPECT_GE(refused, 30U);
 }
 
-// Pages of a mapping that are in memory now, by /proc.
+// How much of a mapping is in memory now, by /proc.
 std::size_t resident_kib(const std::string& path) {
   std::ifstream maps("/proc/self/smaps");
   std::size_t total = 0;

@@ -1,4 +1,5 @@
-// CheckpointWriter: the header first, then bytes in order, zeros between tensors, and a name only at the end.
+// CheckpointWriter: writes the header, then the tensors in order with zeros between them, and renames the file at the
+// end.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -33,16 +34,16 @@ Status check_names(const Metadata& metadata, const std::vector<StoredTensor>& te
 }  // namespace
 
 struct CheckpointWriter::Impl {
-  std::optional<OutputFile> file;  // gone after the first failure, and with it what was written
+  std::optional<OutputFile> file;  // reset after the first failure, which deletes what was written
   Container container = Container::safetensors;
   std::vector<StoredTensor> tensors;
   PlannedContainer planned;
   std::size_t header_bytes = 0;
   std::size_t current = 0;                     // the tensor that the next bytes belong to
-  std::size_t current_done = 0;                // bytes of it that are given
-  std::size_t position = 0;                    // in the file, with what waits in `waiting`
-  std::map<std::size_t, std::size_t> skipped;  // tensors, and how many of their bytes are there by now
-  std::string waiting;                         // small pieces on their way to a write of their own size
+  std::size_t current_done = 0;                // how many of its bytes were given
+  std::size_t position = 0;                    // in the file, including the bytes in `waiting`
+  std::map<std::size_t, std::size_t> skipped;  // skipped tensors, and how many of their bytes were filled in
+  std::string waiting;                         // small pieces, collected for one large write
 
   Status give_up(Status why) {
     file.reset();
@@ -58,7 +59,7 @@ struct CheckpointWriter::Impl {
 
   Status put(std::span<const std::uint8_t> bytes) {
     position += bytes.size();
-    // Pieces that are worth a write of their own get it while they are in a cache.
+    // Large pieces are written at once, while they are in a cache; small ones are collected.
     constexpr std::size_t kAlone = kWriteChunkBytes / 2;
     if (waiting.size() + bytes.size() >= kWriteChunkBytes || bytes.size() >= kAlone) TERN_RETURN_IF_ERROR(flush());
     if (bytes.size() < kAlone) {
@@ -76,7 +77,7 @@ struct CheckpointWriter::Impl {
     return {};
   }
 
-  // Steps over tensors that are complete, the empty ones among them, and up to where the next begins.
+  // Steps over complete tensors, empty ones included, and pads up to where the next tensor begins.
   Status advance() {
     while (current < tensors.size() && current_done == tensors[current].bytes) {
       ++current;
@@ -163,8 +164,9 @@ Status CheckpointWriter::replace_metadata(const Metadata& metadata) {
   TERN_ASSIGN(planned, impl_->container == Container::gguf ? gguf::plan(metadata, tensors)
                                                            : safetensors::plan(metadata, tensors));
   if (planned.header.size() != impl_->header_bytes || planned.offsets != impl_->planned.offsets)
-    return error(Code::invalid_argument, kWrite, "the new metadata makes a header of {} bytes, there are {}",
-                 planned.header.size(), impl_->header_bytes);
+    return error(Code::invalid_argument, kWrite,
+                 "the new metadata needs a header of {} bytes, but the file has one of {}", planned.header.size(),
+                 impl_->header_bytes);
   TERN_RETURN_IF_ERROR(impl_->flush());
   Status written = impl_->file->overwrite(0, bytes_of(planned.header));
   return written.ok() ? Status() : impl_->give_up(std::move(written));

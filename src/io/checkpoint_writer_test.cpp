@@ -1,4 +1,4 @@
-// Writing checkpoints: pieces of any size, what is refused, disks that are full, and nothing left behind.
+// Writes checkpoints: pieces of any size, refused calls, full disks, and no files left behind.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ TEST(CheckpointWriter, PiecesOfAnySizeMakeTheSameFile) {
         ASSERT_TRUE(writer->write(bytes).ok());
         done += bytes.size();
       }
-    EXPECT_EQ(folder.count(), expected.empty() ? 1U : 2U);  // a temporary name until the end
+    EXPECT_EQ(folder.count(), expected.empty() ? 1U : 2U);  // it has a temporary name until the end
     ASSERT_TRUE(writer->finish().ok());
     EXPECT_EQ(folder.count(), 1U);
     if (expected.empty()) expected = read_text(folder / "x");
@@ -51,7 +51,7 @@ TEST(CheckpointWriter, TooFewAndTooManyBytesAreErrors) {
     ASSERT_TRUE(writer->write(std::span(bytes).first(999)).ok());
     expect_error(writer->write(std::span(bytes).first(2)), Code::invalid_argument, "'a', which lacks 1 of 1000");
     expect_error(writer->finish(), Code::invalid_argument, "tensor 'a' lacks 1 of 1000 bytes");
-    EXPECT_EQ(folder.count(), 0U);  // before the writer goes
+    EXPECT_EQ(folder.count(), 0U);  // even before the writer is destroyed
     expect_error(writer->write(bytes), Code::invalid_argument, "finished, or an earlier write failed");
     expect_error(writer->finish(), Code::invalid_argument, "finished, or an earlier write failed");
   }
@@ -110,7 +110,7 @@ TEST(CheckpointWriter, FullDiskIsAnErrorAndLeavesNothing) {
     const std::vector<std::uint8_t> bytes(2 << 20, 'x');
     if (writer.ok()) {
       status = writer->write(bytes);
-      left = folder.count();  // while the writer still lives: the space is free at once
+      left = folder.count();  // while the writer still lives: the space is freed at once
       EXPECT_FALSE(writer->write(bytes).ok());
       EXPECT_FALSE(writer->finish().ok());
     }
@@ -120,7 +120,7 @@ TEST(CheckpointWriter, FullDiskIsAnErrorAndLeavesNothing) {
   EXPECT_EQ(left, 0U);
 }
 
-// Small pieces wait in memory: a full disk may show itself only at the end.
+// Small pieces are collected in memory, so a full disk may be noticed only at the end.
 TEST(CheckpointWriter, FullDiskAtTheLastFlushIsAnError) {
   const TempFolder folder;
   if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a small disk to fill";
@@ -140,7 +140,7 @@ TEST(CheckpointWriter, FullDiskAtTheLastFlushIsAnError) {
   EXPECT_EQ(left, 0U);
 }
 
-// What is known only at the end, and what is copied beside the rest.
+// Bytes that are known only at the end, or that are copied while others are written.
 TEST(CheckpointWriter, SkippedTensorsAndMetadataComeLater) {
   for (const Container container : {Container::safetensors, Container::gguf}) {
     const TempFolder folder;

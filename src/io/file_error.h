@@ -1,4 +1,4 @@
-// Errors that speak of a file: what the operating system said, and whose bytes are wrong.
+// Errors about files: what the operating system refused, and which file has wrong bytes.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 
 namespace tern {
 
-// An error with the names of files in it, which may be any bytes: its message is one line all the same.
+// An error that quotes file names. These may have any bytes, so they are escaped to keep the message on one line.
 template <class... Args>
 Error file_error(Code code, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
   return {code, one_line(fmt::format(format, std::forward<Args>(args)...)), std::string(where)};
@@ -25,7 +25,7 @@ inline Error os_error(int number, std::string_view where, std::string_view actio
   return file_error(Code::io_error, where, "cannot {} '{}': {}", action, path, std::generic_category().message(number));
 }
 
-// What something that is no regular file is.
+// Names the kind of a file that is not regular.
 inline std::string_view kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a pipe";

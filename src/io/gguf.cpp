@@ -1,4 +1,4 @@
-// Reading a GGUF file's directory; every count and length is compared with what is left before it is believed.
+// Reads a GGUF file's directory. Every count and length is compared with the bytes that are left before it is used.
 #include "io/gguf.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ constexpr std::string_view kWhere = "gguf";
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::size_t kMinKeyBytes = 8 + 4 + 1;         // an empty name, a kind and a byte
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;  // an empty name, no axes, a type and an offset
-constexpr std::size_t kMinArrayBytes = 4 + 8;           // of an array in an array
+constexpr std::size_t kMinArrayBytes = 4 + 8;           // of an array inside an array
 constexpr std::size_t kMinTextBytes = 8;
 
-// Walks over the bytes. Each step says what it reads, so that an error can name it.
+// Reads the bytes in order. Every call says what it reads, so that an error can name it.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::uint8_t> file) : file_(file) {}
@@ -185,8 +185,8 @@ Result<std::vector<Claim>> read_claims(Cursor& cursor, std::uint64_t count) {
   return claims;
 }
 
-// Checks that the whole file is there, as far as can be known: an id that means several types counts as the smallest of
-// them.
+// Checks that the file is not truncated, as far as can be known: an id that means several types counts as the smallest
+// of them.
 Status check_length(const std::vector<Claim>& claims, std::size_t data_offset, std::size_t file_bytes) {
   std::uint64_t needed = data_offset;
   for (const Claim& claim : claims) {

@@ -1,4 +1,4 @@
-// GGUF files put together by hand, for tests and corpora: right, and wrong in every place.
+// Builds GGUF files by hand, valid and invalid, for tests and corpora.
 #pragma once
 
 #include <string>

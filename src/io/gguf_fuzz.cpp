@@ -1,4 +1,4 @@
-// Fuzz target: any bytes as a GGUF file. What parses lies in bounds, and survives being written and parsed again.
+// Fuzz target: any bytes as a GGUF file. What parses must be in bounds, and survive being written and parsed again.
 #include "io/gguf.h"
 
 #include <cstdlib>
@@ -14,7 +14,8 @@ void check(bool holds) {
   if (!holds) std::abort();
 }
 
-// Whether telling all types of a file leaves an id with two of them: one of its own, and one that it shares.
+// Whether an id stays ambiguous even if gguf_types names all types of the file: one of its meanings is the type of a
+// tensor with another type.
 bool ambiguous(const std::vector<StoredTensor>& tensors) {
   for (const StoredTensor& tensor : tensors)
     for (const StoredTensor& other : tensors)
@@ -24,7 +25,8 @@ bool ambiguous(const std::vector<StoredTensor>& tensors) {
   return false;
 }
 
-// The directory again, with zeros for tensors. Types are told, as padding can make a last tensor's room ambiguous.
+// Writes the directory again, with zeros for tensors, and parses it. The types are given, because padding can make the
+// room of the last tensor ambiguous.
 void check_again(const ParsedContainer& parsed) {
   std::vector<StoredTensor> tensors = parsed.tensors;
   OpenOptions options;
@@ -67,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < container.tensors.size(); ++i)
     for (const std::uint8_t byte : file.subspan(container.offsets[i], container.tensors[i].bytes)) sum += byte;
-  check(sum <= 255 * size);  // also: no byte belongs to two tensors 255 times
+  check(sum <= 255 * size);  // also a coarse check that tensors do not overlap
   for (const MetaEntry& entry : container.metadata) check(!entry.value.to_json(8).empty());
   check_again(container);
   return 0;

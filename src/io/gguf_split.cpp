@@ -1,4 +1,4 @@
-// The keys and names of the parts of a model.
+// Reads the keys, and parses the names, of the parts of a model.
 #include "io/gguf_split.h"
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace {
 constexpr std::string_view kPart = "split.no";
 constexpr std::string_view kCount = "split.count";
 constexpr std::string_view kTensors = "split.tensors.count";
-constexpr std::size_t kDigits = 5;  // at least; one more where there are 100,000 parts
+constexpr std::size_t kDigits = 5;  // at least; from 100,000 parts on there are more
 
 std::int64_t integer_or(const Metadata& metadata, std::string_view key, std::int64_t otherwise) {
   const MetaValue* value = find_key(metadata, key);
   const auto said = value == nullptr ? std::nullopt : value->integer();
-  return std::clamp<std::int64_t>(said.value_or(otherwise), -1, INT32_MAX);  // so that one more is a number, too
+  return std::clamp<std::int64_t>(said.value_or(otherwise), -1, INT32_MAX);  // so that adding 1 cannot overflow
 }
 
 }  // namespace

@@ -10,11 +10,11 @@
 
 namespace tern::gguf {
 
-// What a file says of the model it is a part of.
+// What a file says about the model of which it is a part.
 struct Split {
   std::int64_t part = 0;      // split.no
-  std::int64_t count = 1;     // split.count; 0 or 1: it is the whole model
-  std::int64_t tensors = -1;  // split.tensors.count, of all parts; -1: it is not said
+  std::int64_t count = 1;     // split.count; 0 or 1 if the file is the whole model
+  std::int64_t tensors = -1;  // split.tensors.count, of all parts; -1 if absent
   friend bool operator==(const Split&, const Split&) = default;
 };
 Split split_of(const Metadata& metadata);
@@ -22,9 +22,9 @@ bool is_split_key(std::string_view key);
 
 // "-00001-of-00003.gguf" for part 0 of 3.
 std::string part_ending(std::int64_t part, std::int64_t count);
-// The path without the ending of this part; empty where it does not end so.
+// The path without the ending of this part; empty if it does not have this ending.
 std::string_view part_prefix(std::string_view path, std::int64_t part, std::int64_t count);
-// The name of the first part, by that of another; empty where it is not the name of a later part.
+// The name of the first part, given the name of a later part; empty for any other name.
 std::string first_part(std::string_view name);
 
 }  // namespace tern::gguf

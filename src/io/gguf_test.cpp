@@ -1,4 +1,4 @@
-// GGUF directories: golden bytes, round trips of every kind and type, and every way to be wrong.
+// GGUF directories: golden bytes, round trips of every kind and type, and every kind of error.
 #include "io/gguf.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace tern::gguf {
 namespace {
 
-// From memory that ends with the file.
+// Parses from memory that ends with the file.
 Result<ParsedContainer> parse_gguf(const std::string& bytes) {
   const std::vector<std::uint8_t> exact(bytes.begin(), bytes.end());
   return parse(exact);
@@ -229,7 +229,7 @@ TEST(Gguf, WhatItCannotHoldIsNotWritten) {
         MetaArray{.element = MetaKind::string, .scalars = {2}}, MetaArray{.element = MetaKind::u8, .texts = {"a"}},
         MetaArray{.element = MetaKind::u8, .arrays = {MetaArray()}}, MetaArray{.element = static_cast<MetaKind>(77)}})
     expect_error(plan({{"k", MetaValue(unsound)}}, none), Code::invalid_argument,
-                 "holds other things than its kind says");
+                 "holds elements that do not match its kind");
   std::vector<StoredTensor> huge;
   for (int i = 0; i < 1025; ++i)
     huge.push_back({.name = std::to_string(i), .type = StoredType::f64, .shape = {1LL << 53}});

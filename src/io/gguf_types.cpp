@@ -1,4 +1,4 @@
-// Which type an id of GGUF means in this file, where different programs gave it to different types.
+// Decides which type an id of GGUF means in this file, if different programs gave it to different types.
 #include <algorithm>
 
 #include "io/file_error.h"
@@ -9,12 +9,12 @@ namespace {
 
 constexpr std::string_view kWhere = "gguf";
 
-// The bytes of a claim as `type`: those that leave less than an alignment of its room, with or without the trailer.
-// Nothing when the shape cannot be of that type or the room does not fit.
+// The bytes of a claim if it has this type, with or without the trailer. They fit if less than an alignment of the room
+// is left over; nullopt if neither fits, or if the type does not allow the shape.
 std::optional<std::size_t> fitting_bytes(const Claim& claim, StoredType type, std::size_t alignment) {
   const auto whole = stored_bytes(type, claim.tensor.shape);
   if (!whole.ok()) return std::nullopt;
-  if (*whole == 0) return 0;  // empty, wherever it is said to lie
+  if (*whole == 0) return 0;  // an empty tensor fits at any offset
   const auto fits = [&](std::size_t bytes) {
     return bytes <= claim.room_bytes && claim.room_bytes - bytes < alignment;
   };
@@ -51,34 +51,34 @@ std::optional<StoredType> reading_by_metadata(const std::vector<StoredType>& rea
   return std::nullopt;
 }
 
-// The first tensor of an id whose room a type does not fit; null when it fits them all.
+// The first tensor with this id whose room does not fit the type; null if all fit.
 const Claim* misfit(const std::vector<Claim>& claims, int id, StoredType type, std::size_t alignment) {
   for (const Claim& claim : claims)
     if (claim.tensor.gguf_id == id && !fitting_bytes(claim, type, alignment)) return &claim;
   return nullptr;
 }
 
-// The type of an id that has several meanings. If the caller names exactly one of them, that is it; if several (perhaps
-// meant for other ids), the evidence decides.
+// Chooses the type of an id that has several meanings. If the caller names exactly one of them, that is it; if several
+// (some perhaps meant for other ids), room and metadata decide among these.
 Result<StoredType> choose(const std::vector<Claim>& claims, const Claim& first, std::size_t alignment,
                           std::vector<StoredType> readings, const Metadata& metadata, const OpenOptions& options) {
   const int id = first.tensor.gguf_id;
   std::vector<StoredType> named;
   for (const StoredType type : readings)
     if (std::ranges::find(options.gguf_types, type) != options.gguf_types.end()) named.push_back(type);
-  if (named.size() == 1) return named.front();  // settle_types() sees whether it fits
+  if (named.size() == 1) return named.front();  // settle_types() checks whether it fits
   if (!named.empty()) readings = named;
   std::vector<StoredType> fitting;
   for (const StoredType type : readings)
     if (misfit(claims, id, type, alignment) == nullptr) fitting.push_back(type);
   if (fitting.size() == 1) return fitting.front();
   if (fitting.empty()) {
-    // Each reading fails at a tensor of its own; the first of them is enough to look at.
+    // Each reading may fail at a different tensor; reporting that of the first reading is enough.
     const Claim* claim = misfit(claims, id, readings.front(), alignment);
-    return error(Code::corrupt_file, kWhere, "tensor '{}' has type id {}, which is {}, but {} bytes of room",
+    return error(Code::corrupt_file, kWhere, "tensor '{}' has type id {}, which is {}; none fits its {} bytes of room",
                  printable(claim->tensor.name), id, readings_text(*claim, readings), claim->room_bytes);
   }
-  if (const auto told = reading_by_metadata(fitting, metadata)) return *told;
+  if (const auto suggested = reading_by_metadata(fitting, metadata)) return *suggested;
   std::string names;
   for (const StoredType type : fitting) names += fmt::format("{}{}", names.empty() ? "" : " or ", name(type));
   return error(Code::invalid_argument, kWhere,

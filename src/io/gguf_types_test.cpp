@@ -13,7 +13,7 @@ Result<ParsedContainer> parse_with(const std::string& bytes, const OpenOptions& 
   return parse(exact, options);
 }
 
-// A file of one tensor [n, k] of an id, with this many bytes for it.
+// A file of one tensor [n, k] with this type id, and `data_bytes` bytes for it.
 std::string one(std::uint32_t id, std::uint64_t n, std::uint64_t k, std::size_t data_bytes,
                 const std::vector<std::string>& keys = {}) {
   return file(keys, {tensor("w", {k, n}, id, 0)}, data_bytes);
@@ -38,19 +38,19 @@ TEST(GgufTypes, TheRoomTellsThemApart) {
 }
 
 TEST(GgufTypes, AmbiguityIsAnErrorThatNamesBoth) {
-  // [512] is 144 bytes as Q2_0, 136 as Q2_0_G128: both leave less than 32 of 160.
+  // [512] has 144 bytes as Q2_0 and 136 as Q2_0_G128: both leave less than 32 of the 160 bytes.
   const std::string both = file({}, {tensor("w", {512}, 42, 0)}, 160);
   expect_error(parse_with(both), Code::invalid_argument, "Q2_0 (144 bytes) or Q2_0_G128 (136 bytes)");
   expect_error(parse_with(both), Code::invalid_argument, "give OpenOptions::gguf_types Q2_0 or Q2_0_G128");
   expect_type(parse_with(both, {.gguf_types = {StoredType::q2_0_g128}}), StoredType::q2_0_g128, 136);
   expect_type(parse_with(both, {.gguf_types = {StoredType::mxfp4, StoredType::q2_0}}), StoredType::q2_0, 144);
-  // Of two that are named, what fits; one may be meant for another id.
+  // If two types are named, the one that fits is chosen; the other may be meant for another id.
   expect_type(parse_with(both, {.gguf_types = {StoredType::tl2, StoredType::q2_0}}), StoredType::q2_0, 144);
   expect_error(parse_with(both, {.gguf_types = {StoredType::q2_0_g128, StoredType::q2_0}}), Code::invalid_argument,
                "bytes of room fit each of them");
   // The choice must fit as well.
   expect_error(parse_with(both, {.gguf_types = {StoredType::tl2}}), Code::corrupt_file, "TL2 holds matrices");
-  // Another tensor of the same id decides for all.
+  // Another tensor with the same id decides for both.
   const std::string decided = file({}, {tensor("w", {512}, 42, 0), tensor("v", {512, 32}, 42, 160)}, 160 + 32 * 4 * 34);
   expect_type(parse_with(decided), StoredType::q2_0_g128, 136);
 }
@@ -58,12 +58,12 @@ TEST(GgufTypes, AmbiguityIsAnErrorThatNamesBoth) {
 // The smallest matrices that fit TL2 and another type.
 TEST(GgufTypes, MetadataDecideWhereTheRoomDoesNot) {
   const std::vector<std::int64_t> shape = {1, 320};
-  const std::size_t tl2 = *stored_bytes(StoredType::tl2, shape);    // 128 and 32 more
+  const std::size_t tl2 = *stored_bytes(StoredType::tl2, shape);    // 96 and a trailer of 32
   const std::size_t q2_0 = *stored_bytes(StoredType::q2_0, shape);  // 90
   const std::size_t room = 96;
   ASSERT_EQ(tl2, 128U);
   ASSERT_EQ(q2_0, 90U);
-  // As TL2 it has its scale elsewhere: 96 bytes.
+  // As TL2 without its trailer it has 96 bytes.
   expect_error(parse_with(one(42, 1, 320, room)), Code::invalid_argument, "Q2_0 (90 bytes) or TL2 (128 bytes)");
   const std::string bitnet = key("general.architecture", 8, text("bitnet-b1.58"));
   const std::string llama = key("general.architecture", 8, text("llama"));
@@ -71,13 +71,13 @@ TEST(GgufTypes, MetadataDecideWhereTheRoomDoesNot) {
   expect_error(parse_with(one(42, 1, 320, room, {llama})), Code::invalid_argument,
                "give OpenOptions::gguf_types Q2_0 or TL2");
   expect_type(parse_with(one(42, 1, 320, room, {llama, key("general.file_type", 4, u32(41))})), StoredType::q2_0, 90);
-  // bitnet.cpp's number for I2_S is Q1_0 for llama.cpp: it says nothing of 42.
+  // File type 40 is I2_S for bitnet.cpp and Q1_0 for llama.cpp; it says nothing about id 42.
   expect_error(parse_with(one(42, 1, 320, room, {key("general.file_type", 4, u32(40))})), Code::invalid_argument,
                "metadata do not say");
 }
 
 TEST(GgufTypes, FileTypesOfTwoProgramsDecideForId39) {
-  // An alignment so large that 96 and 170 bytes look alike.
+  // The alignment is so large that 128 and 170 bytes both fit.
   const auto with = [](const std::vector<std::string>& more) {
     std::vector<std::string> keys = {key("general.alignment", 4, u32(256))};
     keys.insert(keys.end(), more.begin(), more.end());

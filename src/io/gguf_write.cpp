@@ -1,4 +1,4 @@
-// The directory of a GGUF file that is to be written.
+// Builds the directory of a new GGUF file.
 #include <algorithm>
 #include <map>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kWhere = "gguf";
 constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kMaxTensorName = 63;  // ggml keeps them in 64 bytes with a NUL
+constexpr std::size_t kMaxTensorName = 63;  // ggml stores names in 64 bytes, with a NUL
 
 void append_text(std::string& out, std::string_view text) {
   append_le(out, std::uint64_t{text.size()});
@@ -31,7 +31,7 @@ Status append_array(std::string& out, const MetaArray& array, std::string_view k
   return {};
 }
 
-// What a MetaArray can get wrong: it is a plain struct.
+// Whether the members of a MetaArray, which is a plain struct, agree with each other.
 bool is_sound(const MetaArray& array) {
   const std::size_t bytes = scalar_bytes(array.element);
   if (array.element > MetaKind::f64) return false;
@@ -54,7 +54,7 @@ Status append_entry(std::string& out, const MetaEntry& entry) {
     append_text(out, *entry.value.text());
   } else if (kind == MetaKind::array) {
     if (!is_sound(*entry.value.array()))
-      return error(Code::invalid_argument, kWhere, "the array '{}' holds other things than its kind says",
+      return error(Code::invalid_argument, kWhere, "the array '{}' holds elements that do not match its kind",
                    printable(entry.key));
     return append_array(out, *entry.value.array(), entry.key, 1);
   } else {
@@ -108,7 +108,7 @@ Result<PlannedContainer> plan(const Metadata& metadata, std::vector<StoredTensor
   append_le(out, std::uint64_t{metadata.size()});
   for (const MetaEntry& entry : metadata) TERN_RETURN_IF_ERROR(append_entry(out, entry));
   std::int64_t offset = 0;
-  std::map<int, const StoredTensor*> first_of_id;  // readers give an id one meaning in a file
+  std::map<int, const StoredTensor*> first_of_id;  // because readers give an id one meaning in a file
   for (StoredTensor& tensor : tensors) {
     if (auto settled = settle_bytes(tensor); !settled.ok())
       return error(settled.code(), kWhere, "tensor '{}': {}", printable(tensor.name), settled.error().message);

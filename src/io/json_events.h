@@ -1,4 +1,4 @@
-// JSON read as a stream of events: no tree is built, duplicate keys are seen, and the depth is known.
+// Reads JSON as a stream of events: this builds no tree, reports duplicate keys, and lets the reader limit the depth.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tern {
 
-// What derives from it answers the events it understands; all others are refused. fail() keeps the first error.
+// Derived classes override the events that they accept; all others are refused. fail() keeps the first error.
 class JsonEvents {
  public:
   using number_integer_t = nlohmann::json::number_integer_t;
@@ -31,11 +31,11 @@ class JsonEvents {
   virtual bool on_key(std::string& key) = 0;
   virtual bool on_start(bool object) = 0;  // an object or an array
   virtual bool on_end(bool object) = 0;
-  virtual bool unexpected(const std::string& what) = 0;  // something that must not stand here
+  virtual bool unexpected(const std::string& what) = 0;  // a value that is not allowed here
 
-  // Runs the text through; ok when all of it was JSON and every event was taken.
+  // Parses the text; ok if all of it is JSON and every event was accepted.
   Status run(std::string_view text) {
-    // The parser takes a NUL for the end, and what lies behind it would go unseen.
+    // The parser takes a NUL for the end and would ignore what follows.
     if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
       fail(fmt::format("it is not JSON: there is a NUL at byte {}", nul));
       return *std::move(error_);
@@ -45,7 +45,7 @@ class JsonEvents {
     return *std::move(error_);
   }
 
-  // What the parser calls.
+  // The parser calls these.
   bool null() { return on_null(); }
   bool boolean(bool value) { return on_boolean(value); }
   bool number_integer(number_integer_t value) { return on_other_number(fmt::format("{}", value)); }  // below 0
@@ -73,7 +73,7 @@ class JsonEvents {
   std::optional<Error> error_;
 };
 
-// A text with its quotes, in ASCII; nothing when it is not UTF-8, which JSON cannot hold.
+// The text as a quoted JSON string in ASCII; nullopt if it is not UTF-8, because JSON cannot hold that.
 inline std::optional<std::string> json_text(const std::string& text) {
   std::string quoted = nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (nlohmann::json::parse(quoted) != text) return std::nullopt;  // something was replaced

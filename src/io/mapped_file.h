@@ -11,8 +11,8 @@
 
 namespace tern {
 
-// Its bytes stay where they are for as long as it lives. Nothing is read before it is touched; if somebody shortens
-// the file meanwhile, touching what is gone raises SIGBUS, as with every mapping.
+// The bytes keep their address as long as the object lives. A page is read when it is first touched. If the file is
+// truncated meanwhile, touching the lost pages raises SIGBUS, as with every mapping.
 class MappedFile {
  public:
   // Directories, pipes and devices are refused: they have no length to check a header against.
@@ -23,7 +23,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
-  // Lets the pages of a stretch leave this process; touching them again reads them again.
+  // Removes the pages of a range from this process; touching them again reads them again.
   void release(std::size_t offset, std::size_t bytes) const;
 
  private:
@@ -31,7 +31,7 @@ class MappedFile {
   std::span<std::uint8_t> bytes_;  // not const because munmap takes a void*; nobody writes to them
 };
 
-// Brings in the pages of some mapped bytes: who reads them then waits for no file.
+// Reads the pages of mapped bytes into memory, so that later reads do not wait for the file.
 void fetch_pages(std::span<const std::uint8_t> bytes);
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// Meta to JSON and back; from untrusted text, so each value is looked at before it is taken.
+// Converts Meta to JSON and back. The text is untrusted, so every value is checked.
 #include "io/meta.h"
 
 #include <array>
@@ -27,7 +27,7 @@ Result<const json*> find(const json& object, const char* key) {
   return &*found;
 }
 
-// A whole number of 0 or more. The parser keeps those as unsigned, and those that do not fit 64 bits as floats.
+// A whole number of 0 or more. The parser stores these as unsigned, and those that do not fit 64 bits as floats.
 Result<std::int64_t> read_number(std::string_view key, const json& value) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();
@@ -47,7 +47,7 @@ Result<T> read_word(const json& object, const char* key, Result<T> (*parse)(std:
   TERN_ASSIGN(word, read_text(object, key));
   auto parsed = parse(word);
   if (parsed.ok()) return parsed;
-  // The parser's message lists the known words, but quotes the unknown one as it is.
+  // The parser's message lists the known words, but quotes the unknown one without escaping it.
   const std::string shown = printable(word);
   return error(Code::corrupt_file, "meta", "meta: {}: {}", key,
                shown == word ? parsed.error().message : fmt::format("'{}' is not a known word", shown));

@@ -19,13 +19,13 @@ struct Meta {
   std::uint64_t checksum = 0;
 };
 
-inline constexpr std::size_t kMaxMetaBytes = 64 * 1024;  // what we write has 200
+inline constexpr std::size_t kMaxMetaBytes = 64 * 1024;  // ours have about 200
 
 // {"checksum":"0123456789abcdef","format":"i2","granularity":"group:128","scheme":"absmax","shape":[2,3],
 //  "tern":"0.1.0","version":1}
 std::string to_json(const Meta& meta);
 
-// Every key must be there with its type and a known value; further keys are left alone.
+// Every key must be present with its type and a known value; other keys are ignored.
 Result<Meta> parse_meta(std::string_view text);
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// MetaValue and MetaArray: what they hold, as numbers, as bits and as JSON; and how untrusted text is shown.
+// MetaValue and MetaArray: their contents as numbers, bits and JSON.
 #include "tern/metadata.h"
 
 #include <bit>
@@ -45,7 +45,7 @@ json json_of(const MetaValue& value, std::size_t max_elements) {
   switch (value.kind()) {
     case MetaKind::boolean: return *value.boolean();
     case MetaKind::f32: {
-      // The shortest digits that give the same float, not those of the double next to it.
+      // The shortest digits that give the same float; those of the equal double would be more.
       const auto v = std::bit_cast<float>(static_cast<std::uint32_t>(value.bits()));
       if (!std::isfinite(v)) return json_number(v);
       const std::string digits = fmt::format("{}", v);
@@ -96,7 +96,7 @@ MetaValue::MetaValue(double v) : MetaValue(MetaKind::f64, std::bit_cast<std::uin
 
 MetaValue MetaValue::from_bits(MetaKind scalar, std::uint64_t bits) {
   const std::size_t spare = 64 - 8 * scalar_bytes(scalar);
-  if (spare == 64) return {};  // no scalar
+  if (spare == 64) return {};  // not a scalar
   bits = bits << spare >> spare;
   if (is_signed(scalar)) bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << spare) >> spare);
   return {scalar, bits};

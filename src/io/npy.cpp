@@ -1,4 +1,4 @@
-// The header of a .npy file: magic, version, length, a dict of three keys, and the arithmetic that trusts none of them.
+// The header of a .npy file: magic, version, length and a dict of three keys, all of them checked.
 #include "io/npy.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Result<Element> parse_descr(std::string_view descr) {
   const std::string shown = printable(descr);
   const char order = descr.empty() ? ' ' : descr[0];
   const std::string_view type = descr.empty() ? descr : descr.substr(1);
-  if (type == "i1") return Element{DType::i8, {}};  // foreign writers give single bytes an order, too
+  if (type == "i1") return Element{DType::i8, {}};  // foreign writers give even single bytes a byte order
   if (type == "u1") return Element{DType::u8, {}};
   if (type.substr(0, 1) == "S") {
     const auto size = whole_number(type.substr(1));
@@ -97,7 +97,7 @@ std::string wrap(std::string_view descr, const std::string& shape, std::size_t g
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
   text.append(growth, ' ');
   const std::size_t before = kLengthOffset + 2 + text.size() + 1;
-  text.append(kAlignment - before % kAlignment, ' ');  // a whole 64 where none is needed, as numpy does
+  text.append(kAlignment - before % kAlignment, ' ');  // 64 spaces even if none are needed, as numpy does
   text += '\n';
   std::string header(kMagic);
   header += '\1';

@@ -18,7 +18,7 @@
 
 namespace tern::npy {
 
-inline constexpr std::size_t kMaxHeaderBytes = 64 * 1024;  // eight axes need 300; numpy itself distrusts 10,000
+inline constexpr std::size_t kMaxHeaderBytes = 64 * 1024;  // eight axes need 300; numpy distrusts more than 10,000
 
 struct Header {
   DType dtype = DType::f32;
@@ -31,10 +31,10 @@ struct Header {
 // Whether a file begins with the magic of .npy.
 bool has_magic(std::span<const std::uint8_t> file);
 
-// The header of a whole file, once it is certain that exactly its elements follow.
+// Parses the header of a whole file, and checks that exactly its elements follow.
 Result<Header> parse(std::span<const std::uint8_t> file);
 
-// The bytes before the elements. bf16 has no name in .npy and is refused: it is saved raw.
+// The bytes before the elements. bf16 has no name in .npy and is refused; save it raw.
 Result<std::string> make_header(DType dtype, const Shape& shape);
 std::string make_text_header(std::size_t text_bytes);  // of one '|S<N>' scalar
 

@@ -1,4 +1,4 @@
-// A recursive-descent parser without the recursion: the literal has no nesting but the shape.
+// A recursive-descent parser that needs no recursion, because nothing but the shape is nested.
 #include "io/npy_dict.h"
 
 #include <array>
@@ -74,8 +74,8 @@ class Parser {
         seen_[i] = true;
         return {};
       }
-    return error(Code::corrupt_file, "npy", "the header has the key '{}'; only descr, fortran_order and shape may be",
-                 printable(key));
+    return error(Code::corrupt_file, "npy",
+                 "the header has the key '{}'; only descr, fortran_order and shape are allowed", printable(key));
   }
 
   Status value(std::string_view key) {

@@ -22,7 +22,7 @@ constexpr std::string_view kSaveRaw = "save_raw";
 constexpr std::string_view kWriteNpy = "write_npy";
 constexpr std::string_view kWriteRaw = "write_raw";
 
-// Everything a view can get wrong, before a file is made for it. Answers how many elements it has.
+// Checks a view before a file is created for it, and returns its number of elements.
 Result<std::int64_t> check_view(std::string_view where, const ConstTensorView& tensor) {
   TERN_ASSIGN(count, element_count(tensor.shape));
   if (!checked_mul(count, static_cast<std::int64_t>(size_of(tensor.dtype))))
@@ -38,7 +38,7 @@ Result<std::int64_t> check_view(std::string_view where, const ConstTensorView& t
   return count;
 }
 
-// Writes the elements in row-major order: whole dense stretches as they lie, short ones gathered in a buffer.
+// Writes the elements in row-major order: long dense runs directly, short ones through a buffer.
 class ElementWriter {
  public:
   ElementWriter(OutputBytes& out, ProgressMeter& meter) : out_(out), meter_(meter) {}
@@ -98,7 +98,7 @@ class ElementWriter {
   std::vector<std::uint8_t> buffer_;
 };
 
-// A header, which raw files have none of, and the elements of a view that was checked.
+// A header (empty for raw files), and the elements of a view that was checked.
 struct Content {
   const std::string& header;
   const ConstTensorView& tensor;

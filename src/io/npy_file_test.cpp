@@ -121,7 +121,7 @@ TEST(NpyFile, WhatCannotBeOpenedIsNamed) {
   expect_error(NpyFile::open(folder / "pipe"), Code::io_error, "is a pipe, not a regular file");
   expect_error(NpyFile::open("/dev/zero"), Code::io_error, "is a device, not a regular file");
   expect_error(NpyFile::open(folder / "pipe"), Code::io_error, "write what it gives to a file first");
-  // A socket cannot be opened: only who looks before can say what it is.
+  // open() fails for a socket, so the error can name it only because the file is checked before opening.
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
@@ -195,7 +195,7 @@ TEST(SaveNpy, StridedViewsAreGathered) {
 
 TEST(WriteNpy, AStreamHasTheBytesOfAFile) {
   const TempFolder folder;
-  std::vector<float> x(600 * 1000);  // more than is written at a time
+  std::vector<float> x(600 * 1000);  // more than one chunk
   std::iota(x.begin(), x.end(), 0.0F);
   std::string streamed;
   const ByteWriter writer = [&](std::span<const std::uint8_t> bytes) {

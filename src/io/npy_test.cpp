@@ -1,4 +1,4 @@
-// Headers of .npy files: as numpy writes them, and every way to get one wrong.
+// Headers of .npy files: as numpy writes them, and with every kind of error.
 #include "io/npy.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Files that go to numpy and come back, where a Python with numpy is installed.
+// Exchanges files with numpy, if a Python with numpy is installed.
 #include <array>
 #include <cstring>
 #include <vector>

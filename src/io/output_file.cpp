@@ -18,8 +18,8 @@
 namespace tern {
 namespace {
 
-constexpr mode_t kMode = 0666;         // less what the umask takes away, as for any file a program makes
-constexpr std::size_t kMaxStem = 200;  // so that a name of the longest length (255) has a temporary one too
+constexpr mode_t kMode = 0666;         // minus the umask, as for any new file
+constexpr std::size_t kMaxStem = 200;  // so that a name of 255 bytes, the longest allowed, has a temporary name
 constexpr std::time_t kOldSeconds = 60;
 constexpr int kMaxLinks = 40;  // Linux follows no more
 
@@ -53,8 +53,8 @@ pid_t owner_of(std::string_view file, std::string_view stem) {
   return owner;
 }
 
-// Whether nobody writes this file any more. Its owner locks it while it lives; one that is just being made is not
-// locked yet, but young and of a live process.
+// Whether no process writes this file any more. Its owner holds a lock on it. A new file may not be locked yet; it is
+// recognised because it is young and its process is alive.
 bool is_stale(const std::string& file, pid_t owner) {
   const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return false;
@@ -66,7 +66,7 @@ bool is_stale(const std::string& file, pid_t owner) {
   return stale;
 }
 
-// Removes what processes that were killed left of this output: temporary files beside it that nobody holds.
+// Removes temporary files of this output that killed processes left behind.
 void remove_stale_outputs(const Place& place) {
   namespace fs = std::filesystem;
   const std::string stem = temporary_stem(place.name);
@@ -81,11 +81,11 @@ void remove_stale_outputs(const Place& place) {
 
 struct Target {
   std::string path;
-  std::string shown;  // "link -> target" where a link led there
+  std::string shown;  // "link -> target" if the path is a link
 };
 
-// Where a rename must put the output so that links stay links. Refused is what a rename would destroy: something that
-// is no plain file, or a file that is write-protected.
+// The path to which the output must be renamed so that links stay links. Refuses what a rename would destroy: anything
+// but a regular file, and write-protected files.
 Result<Target> find_target(const std::string& path, std::string_view where) {
   struct stat info {};
   const bool exists = ::stat(path.c_str(), &info) == 0;  // follows links: /dev/stdout is one
@@ -104,7 +104,7 @@ Result<Target> find_target(const std::string& path, std::string_view where) {
     target.path = next.is_absolute() ? next.string() : place_of(target.path).folder + next.string();
     target.shown = fmt::format("{} -> {}", path, target.path);
   }
-  // What /proc calls a link may lead to a file whose name is gone, or was never there.
+  // A link in /proc may lead to a file that was removed or never had a name.
   struct stat found {};
   const bool same = ::lstat(target.path.c_str(), &found) == 0
                         ? exists && found.st_dev == info.st_dev && found.st_ino == info.st_ino
@@ -112,7 +112,7 @@ Result<Target> find_target(const std::string& path, std::string_view where) {
   if (!same)
     return file_error(Code::io_error, where, "cannot write '{}': there is no file of this name at the end of the link",
                       target.shown);
-  // rename() asks only the directory, but who protects a file wants it kept.
+  // rename() checks only the permissions of the directory, but a write-protected file should be kept.
   if (exists && ::access(target.path.c_str(), W_OK) != 0) return os_error(errno, where, "write", target.shown);
   return target;
 }
@@ -159,12 +159,12 @@ Result<OutputFile> OutputFile::create(const std::string& path, std::string_view 
         fmt::format("{}{}{}.{}.tmp", place.folder, temporary_stem(place.name), ::getpid(), counter.fetch_add(1));
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode);
     if (fd >= 0) {
-      ::flock(fd, LOCK_EX | LOCK_NB);  // for remove_stale_outputs(); where it cannot be had, nothing is removed
+      ::flock(fd, LOCK_EX | LOCK_NB);  // for remove_stale_outputs(), which removes nothing if locks do not work
       return OutputFile(fd, std::move(target.path), std::move(target.shown), std::move(temporary), where);
     }
     const int number = errno;
     std::error_code ignored;
-    if (number == ENOENT && !std::filesystem::exists(place.folder, ignored))  // /proc is there and says the same
+    if (number == ENOENT && !std::filesystem::exists(place.folder, ignored))  // /proc exists and fails with ENOENT, too
       return file_error(Code::io_error, where, "cannot write '{}': there is no folder '{}'", target.shown,
                         place.folder);
     if (number != EEXIST && number != EINTR) return os_error(number, where, "write", target.shown);
@@ -211,7 +211,7 @@ Status OutputFile::commit() {
   // Without the fsync a crash soon after could leave the name with an empty file. The folder is not synchronized:
   // after a crash either the old or the new file is there, whole.
   while (::fsync(fd_) != 0) {
-    if (errno == EINVAL) break;  // a file system that cannot
+    if (errno == EINVAL) break;  // this file system cannot synchronize
     if (errno != EINTR) return failed(errno);
   }
   if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) return failed(errno);

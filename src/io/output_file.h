@@ -1,4 +1,4 @@
-// A file that appears under its name only when it is whole.
+// A file that appears under its name only when it is complete.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class OutputBytes {
   std::size_t written_bytes_ = 0;
 };
 
-// Hands them to a caller's function, which cannot go back.
+// Passes the bytes to a caller's function; what was passed cannot be overwritten.
 class OutputStream final : public OutputBytes {
  public:
   static Result<OutputStream> create(const ByteWriter& writer, std::string_view where);  // refuses an empty function
@@ -33,12 +33,12 @@ class OutputStream final : public OutputBytes {
   const ByteWriter* writer_;
 };
 
-// Writes to a temporary name beside `path`; commit() gives it the name, dropping it without commit() removes it.
+// Writes to a temporary file next to `path`. commit() renames it to `path`; destruction without commit() deletes it.
 class OutputFile final : public OutputBytes {
  public:
-  // A file at `path` is replaced by commit(). A link is followed and stays: what it leads to is replaced, or made where
-  // there is nothing. A directory, pipe, device or socket is refused here. Temporary files that killed processes left
-  // of this output are removed. `where` is the operation that errors name and must outlive the file.
+  // A file at `path` is replaced by commit(). A link is followed and kept: its target is replaced, or created if it
+  // does not exist. A directory, pipe, device or socket is refused. Removes temporary files of this output that killed
+  // processes left behind. `where` is the operation that errors name, and must outlive the file.
   static Result<OutputFile> create(const std::string& path, std::string_view where);
 
   ~OutputFile() override;
@@ -48,8 +48,8 @@ class OutputFile final : public OutputBytes {
   OutputFile& operator=(const OutputFile&) = delete;
 
   Status write(std::span<const std::uint8_t> bytes) override;
-  Status overwrite(std::size_t offset, std::span<const std::uint8_t> bytes);  // of what is written or skipped already
-  Status skip(std::size_t bytes);  // zeros where nothing is overwritten; the last bytes of a file are not skipped
+  Status overwrite(std::size_t offset, std::span<const std::uint8_t> bytes);  // only bytes that were written or skipped
+  Status skip(std::size_t bytes);  // leaves zeros; at the end of the file, overwrite the last byte
 
   // Flushes to the disk and renames. When it fails nothing is left behind and what was at `path` is untouched.
   Status commit();
@@ -64,20 +64,20 @@ class OutputFile final : public OutputBytes {
   Status failed(int number) const;
 
   int fd_ = -1;
-  std::string target_;     // no link
-  std::string shown_;      // for errors: as it was given, and what it leads to
+  std::string target_;     // not a link
+  std::string shown_;      // for errors: the path as given, and the target of a link
   std::string temporary_;  // empty once renamed
   std::string_view where_;
 };
 
 bool same_file(const std::string& a, const std::string& b);
 
-// Passes on to the caller's callback, every few MiB, how much of `total_bytes` is written.
+// Tells the caller's callback every few MiB how much of `total_bytes` is written.
 class ProgressMeter {
  public:
   ProgressMeter(const Progress& callback, std::size_t total_bytes) : callback_(callback), total_bytes_(total_bytes) {}
   void advance(std::size_t bytes);
-  void finish() const;  // the last call says total of total, and only after success
+  void finish() const;  // the last call, only after success: total_bytes of total_bytes
 
  private:
   static constexpr std::size_t kStepBytes = std::size_t{4} << 20;  // a few ms of disk: smooth, and free to call

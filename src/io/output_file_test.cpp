@@ -1,4 +1,4 @@
-// Output files: whole or not there, whatever the disk says.
+// Output files: complete or absent, whatever errors the disk reports.
 #include "io/output_file.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ Status write_whole(const std::string& path, const std::string& text) {
   return status.ok() ? file->commit() : std::move(status);
 }
 
-// Runs in a child process, which may spoil its own limits and user; 0 means that the expectation held.
+// Runs the task in a child process, which may change its limits and user; 0 means that the expectation held.
 int in_child(const std::function<int()>& task) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(task());
@@ -36,7 +36,7 @@ int in_child(const std::function<int()>& task) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-// 0 when the status is an io_error with `part` in its message, and only `files` are left in the folder.
+// 0 if the status is an io_error with `part` in its message and the folder holds exactly this many files.
 int judge(const Status& status, std::string_view part, const TempFolder& folder, std::size_t files) {
   if (status.ok()) return 2;
   if (status.code() != Code::io_error) return 3;
@@ -51,7 +51,7 @@ TEST(OutputFile, AppearsOnlyWhenItIsWhole) {
   ASSERT_TRUE(file.ok()) << file.error().str();
   ASSERT_TRUE(file->write(bytes_of("hello ")).ok());
   EXPECT_FALSE(fs::exists(path));
-  EXPECT_EQ(folder.count(), 1U);  // the temporary one
+  EXPECT_EQ(folder.count(), 1U);  // the temporary file
   ASSERT_TRUE(file->write(bytes_of("world")).ok());
   ASSERT_TRUE(file->overwrite(0, bytes_of("J")).ok());
   EXPECT_EQ(file->written_bytes(), 11U);
@@ -92,7 +92,7 @@ TEST(OutputFile, FollowsLinksWhichStay) {
   EXPECT_EQ(folder.count(), 3U);
 }
 
-// Its temporary file lies beside what the link leads to: the link may be on another disk, or in a folder that is full.
+// The temporary file is next to the link's target, because the link may be on another disk or in a full folder.
 TEST(OutputFile, ADanglingLinkGetsWhatItNames) {
   const TempFolder folder;
   fs::create_directory(folder / "sub");
@@ -114,7 +114,7 @@ TEST(OutputFile, ADanglingLinkGetsWhatItNames) {
   expect_error(write_whole(folder / "round", "x"), Code::io_error, "symbolic links");
 }
 
-// As /dev/stdout is for root, whose machine would be left with a file in its place.
+// Such as /dev/stdout: root could replace the device itself by a file.
 TEST(OutputFile, WhatLinksLeadToIsNoDevice) {
   const TempFolder folder;
   if (::mknod((folder / "null").c_str(), S_IFCHR | 0600, ::makedev(1, 3)) != 0)
@@ -135,7 +135,7 @@ TEST(OutputFile, WhatLinksLeadToIsNoDevice) {
   EXPECT_EQ(folder.count(), 4U);
 }
 
-// What /proc says of an open file that was removed is no name.
+// For an open file that was removed, the link in /proc holds no usable name.
 TEST(OutputFile, AFileWithoutANameIsRefused) {
   const TempFolder folder;
   if (!fs::exists("/proc/self/fd")) GTEST_SKIP() << "there is no /proc";

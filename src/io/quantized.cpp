@@ -1,5 +1,4 @@
-// save_quantized, write_quantized and load_quantized: three .npy files in a stored zip, with every promise between them
-// checked.
+// save_quantized, write_quantized and load_quantized: three .npy files in a stored zip, and checks that they agree.
 #include "io/quantized.h"
 
 #include <algorithm>
@@ -26,7 +25,7 @@ constexpr std::string_view kSaveQuantized = "save_quantized";
 constexpr std::string_view kWriteQuantized = "write_quantized";
 constexpr std::string_view kLoad = "load_quantized";
 
-// What the shape, format and granularity of a tensor say about its codes and scales.
+// The shapes of codes and scales that follow from a tensor's shape, format and granularity.
 struct Layout {
   std::int64_t rows = 0;
   std::int64_t k = 0;

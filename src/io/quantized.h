@@ -1,4 +1,4 @@
-// Quantized tensors in an archive that is already in memory.
+// Parses quantized tensors from an archive in memory.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace tern {
 
-// `ignore` is for the fuzzer, which cannot guess a checksum and must still get behind it.
+// `ignore` is for the fuzzer, which cannot guess checksums but must test the code after them.
 enum class Sums : std::uint8_t { verify, ignore };
 
-// What load_quantized does with the bytes of a file. Allocates the two tensors and nothing else of their size.
+// load_quantized() without opening the file. Allocates the two tensors and nothing else of their size.
 Result<QuantizedTensor> parse_quantized(std::span<const std::uint8_t> archive,
                                         const std::shared_ptr<MemoryResource>& memory, Sums sums = Sums::verify);
 

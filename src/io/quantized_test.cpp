@@ -1,4 +1,4 @@
-// Quantized tensors in .npz files: round trips, and every promise between codes, scales and meta broken once.
+// Quantized tensors in .npz files: round trips, and every kind of disagreement between codes, scales and meta.
 #include "io/quantized.h"
 
 #include <array>
@@ -69,7 +69,7 @@ void expect_equal(const QuantizedTensor& a, const QuantizedTensor& b) {
 const Description kSmall{
     .shape = {2, 5}, .rows = 2, .k = 5, .scheme = Scheme::absmax, .granularity = Granularity::group(3)};
 
-// An archive of our own making: the members given, each a header and its bytes.
+// An archive of the given members, each a header and its bytes.
 std::string archive_of(const std::vector<std::pair<std::string, std::string>>& members) {
   const TempFolder folder;
   auto file = OutputFile::create(folder / "x.npz", "test");
@@ -96,12 +96,12 @@ json good_meta() {
           {"version", 1},       {"tern", "0.0.0"},          {"checksum", hex.data()}};
 }
 
-// kSmall in an archive, with `change` applied to its parts beforehand.
+// The parts of an archive of kSmall, which tests change before it is written.
 struct Parts {
   json meta = good_meta();
   QuantizedTensor tensor = make(kSmall);
-  std::string meta_text;  // in place of meta when not empty
-  bool resum = true;      // meta's checksum follows the change
+  std::string meta_text;  // replaces meta if not empty
+  bool resum = true;      // recompute meta's checksum after the change
 };
 
 Result<QuantizedTensor> parse_with(const std::function<void(Parts&)>& change) {

@@ -1,4 +1,4 @@
-// Reading a safetensors header: the length, the JSON as events, and the arithmetic that trusts neither.
+// Reads a safetensors header: the length, then the JSON as events; every number is checked before it is used.
 #include "io/safetensors.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ constexpr std::string_view kWhere = "safetensors";
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
 
-// Where a tensor lies by the header, counted from its end.
+// The bytes of a tensor, as the header gives them: offsets from the end of the header.
 struct Range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-// The tensors as the header tells them: a million of them are held once, here, and handed on.
+// The tensors that the header lists. There may be a million, so they are moved from here and never copied.
 struct Entries {
   std::vector<StoredTensor> tensors;
   std::vector<Range> ranges;
@@ -62,7 +62,7 @@ class HeaderEvents final : public JsonEvents {
       }
       if (entries.tensors.size() >= kMaxTensors)
         return fail(fmt::format("more than {} tensors are refused", kMaxTensors));
-      entries.tensors.emplace_back().name = name_;  // copied: the parser's own string has twice the room it needs
+      entries.tensors.emplace_back().name = name_;  // copied: the parser's own string has twice the capacity it needs
       entries.ranges.emplace_back();
       seen_ = {};
       offsets_ = 0;
@@ -122,7 +122,7 @@ class HeaderEvents final : public JsonEvents {
     return JsonEvents::on_number(value);
   }
 
-  // The library takes a null for no metadata.
+  // Like the safetensors library, accepts null for no metadata.
   bool on_null() override {
     return (state_ == State::top && name_ == kMetadataKey && !had_metadata_) ? (had_metadata_ = true)
                                                                              : JsonEvents::on_null();
@@ -154,7 +154,7 @@ class HeaderEvents final : public JsonEvents {
   [[nodiscard]] std::string shown() const { return printable(entries.tensors.back().name); }
 
   State state_ = State::start;
-  std::string name_;  // of the tensor or the key of metadata whose value follows
+  std::string name_;  // of the tensor or metadata key whose value follows
   std::size_t field_ = 0;
   std::array<bool, 3> seen_{};
   int offsets_ = 0;
@@ -182,16 +182,16 @@ Result<std::string_view> find_text(std::span<const std::uint8_t> file) {
   return text;
 }
 
-// All of the file is there.
+// Checks that the file is not truncated.
 Status check_length(const std::vector<Range>& ranges, std::size_t data_offset, std::size_t file_bytes) {
   std::uint64_t end = 0;
-  for (const Range& range : ranges) end = std::max(end, range.end);  // below 2^63
+  for (const Range& range : ranges) end = std::max(end, range.end);  // all below 2^63
   if (end <= file_bytes - data_offset) return {};
   return error(Code::corrupt_file, kWhere, "header and tensors need {} bytes, the file has {}: it is truncated",
                data_offset + end, file_bytes);
 }
 
-// By their bytes. Where two begin together, only empty ones may come first.
+// Sorts by begin, then by end: of tensors that begin at the same offset, the empty ones come first.
 void sort_by_place(Entries& entries) {
   const auto place = [&](std::uint32_t i) { return std::pair(entries.ranges[i].begin, entries.ranges[i].end); };
   std::vector<std::uint32_t> order(entries.ranges.size());
@@ -208,7 +208,7 @@ void sort_by_place(Entries& entries) {
   entries = std::move(sorted);
 }
 
-// Every tensor begins where the one before it ends, and has the bytes of its type and shape.
+// Checks that every tensor begins where the previous one ends, and has the size of its type and shape.
 Status check_ranges(Entries& entries, std::size_t data_bytes) {
   std::uint64_t expected = 0;
   for (std::size_t i = 0; i < entries.tensors.size(); ++i) {

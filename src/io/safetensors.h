@@ -3,7 +3,7 @@
 //   byte 0        8                                                                      8 + n
 //   [n: u64][{"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}   ][tensors ...]
 //
-// Offsets count from byte 8 + n. The tensors cover everything behind the header: no holes, no overlaps.
+// Offsets count from byte 8 + n. The tensors cover everything after the header: no holes, no overlaps.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ namespace tern::safetensors {
 
 inline constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's limit
 
-// Whether a file begins as one does: a length word and a brace.
+// Whether a file begins like a safetensors file: a length word and a brace.
 bool has_magic(std::span<const std::uint8_t> file);
 
-// The header of a whole file, once it is certain that exactly the tensors follow.
+// Parses the header of a whole file, and checks that exactly the tensors follow.
 Result<ParsedContainer> parse(std::span<const std::uint8_t> file);
 
-// Reorders the tensors by the size of their elements, largest first, and otherwise leaves them in order: without holes
-// that is the only way to give each its alignment. Fills in their bytes.
+// Sorts the tensors by the size of their elements, largest first, and otherwise keeps their order: as the format allows
+// no holes, this is the only way to align each tensor. Fills in their bytes.
 Result<PlannedContainer> plan(const Metadata& metadata, std::vector<StoredTensor>& tensors);
 
 // model.safetensors.index.json: which tensor is in which file.
@@ -36,7 +36,7 @@ struct ShardIndex {
     std::string file;  // relative to the index, and below its folder
   };
   std::vector<Entry> weight_map;
-  std::int64_t total_bytes = -1;  // -1: it does not say
+  std::int64_t total_bytes = -1;  // -1 if absent
 };
 Result<ShardIndex> parse_index(std::string_view text);
 

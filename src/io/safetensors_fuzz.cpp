@@ -1,4 +1,4 @@
-// Fuzz target: any bytes as a safetensors file and as an index of shards. What parses survives being written again.
+// Fuzz target: any bytes as a safetensors file and as an index of shards. What parses must survive being written again.
 #include "io/safetensors.h"
 
 #include <cstdlib>
@@ -47,7 +47,7 @@ void check_index(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::uint8_t> file(data, size);
   std::optional<Result<ParsedContainer>> parsed;
-  // Seven bytes of JSON make an entry of 96 in a list that doubles; kMaxKeys bounds how often.
+  // Seven bytes of JSON make an entry of 96 bytes in a list that grows by doubling; kMaxKeys limits its length.
   const std::size_t peak = AllocationPeak::of([&] { parsed.emplace(safetensors::parse(file)); });
   check(peak <= 64 * size + 65536);
   check_index(text_of(file));
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const ParsedContainer& container = **parsed;
   std::size_t expected = size;
-  for (std::size_t i = container.tensors.size(); i-- > 0;) {  // they cover the file from its end
+  for (std::size_t i = container.tensors.size(); i-- > 0;) {  // they cover the file without gaps, seen from its end
     check(container.offsets[i] + container.tensors[i].bytes == expected);
     expected = container.offsets[i];
   }

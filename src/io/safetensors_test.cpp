@@ -1,4 +1,4 @@
-// The safetensors header: golden bytes, round trips, and every way to be wrong.
+// The safetensors header: golden bytes, round trips, and every kind of error.
 #include "io/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace tern::safetensors {
 namespace {
 
-// A file with this header and this many bytes of data; parsed from memory that ends with it.
+// Parses a file with this header and this many bytes of data, from memory that ends with the file.
 std::string file_of(std::string_view header, std::size_t data_bytes) {
   std::string file;
   append_le(file, std::uint64_t{header.size()});

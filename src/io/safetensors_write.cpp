@@ -1,4 +1,4 @@
-// The header of a safetensors file that is to be written.
+// Builds the header of a new safetensors file.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -26,7 +26,7 @@ Status add_metadata(std::string& header, const Metadata& metadata) {
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto& [key, value] = metadata[i];
     if (value.text() == nullptr)
-      return error(Code::invalid_argument, kWhere, "metadata '{}' is {}; safetensors holds texts alone", printable(key),
+      return error(Code::invalid_argument, kWhere, "metadata '{}' is {}; safetensors holds only texts", printable(key),
                    name(value.kind()));
     TERN_ASSIGN(key_text, quoted(key, "the key"));
     TERN_ASSIGN(value_text, quoted(*value.text(), fmt::format("the value of '{}',", printable(key))));
@@ -39,7 +39,7 @@ Status add_metadata(std::string& header, const Metadata& metadata) {
 }  // namespace
 
 Result<PlannedContainer> plan(const Metadata& metadata, std::vector<StoredTensor>& tensors) {
-  // Blocks of 4 elements in 3 bytes, and the like, have no alignment to keep.
+  // Types in blocks, such as 4 elements in 3 bytes, need no alignment.
   std::ranges::stable_sort(tensors, std::ranges::greater{}, [](const StoredTensor& tensor) {
     const StoredTypeInfo& row = info(tensor.type);
     return row.block_elements == 1 ? row.block_bytes : 0;

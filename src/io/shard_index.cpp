@@ -1,5 +1,5 @@
-// The index of a checkpoint in several files: {"metadata": {"total_size": 5}, "weight_map": {"w":
-// "model-1.safetensors"}}.
+// Parses the index of a checkpoint in several files:
+// {"metadata": {"total_size": 5}, "weight_map": {"w": "model-1.safetensors"}}.
 #include <algorithm>
 
 #include "io/json_events.h"
@@ -9,13 +9,13 @@ namespace tern::safetensors {
 namespace {
 
 constexpr std::string_view kWhere = "index";
-constexpr int kMaxDepth = 32;  // of what is skipped: the metadata of other programs
+constexpr int kMaxDepth = 32;  // for what is skipped: the metadata of other programs
 
-// Why a shard may not be called so, or nothing. Names come from the internet and become paths.
+// Why a shard may not have this name, or empty. Names come from the internet and become paths.
 std::string_view refusal(std::string_view file) {
   if (file.empty()) return "is empty";
   if (file.starts_with('/')) return "is not relative to the index";
-  // Plain ASCII: these names are printed with every error of their files.
+  // Only plain ASCII, because these names are printed with every error of their files.
   if (std::ranges::any_of(file, [](char c) { return c < ' ' || c > '~' || c == '\\'; }))
     return "has characters that file names of shards do not have";
   for (std::size_t begin = 0; begin <= file.size();) {

@@ -94,8 +94,8 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
-// bitnet.cpp reserves five bits for three weights of all but 256 columns and four bits for two of those, whatever the
-// shape needs; in its order of divisions, which round down. `count` is n*k.
+// Whatever the shape needs, bitnet.cpp reserves five bits per three weights for all but 256 columns, and four bits per
+// two weights for those 256. The divisions round down, so their order is bitnet.cpp's. `count` is n*k.
 std::size_t tl2_bytes(std::int64_t n, std::int64_t count) {
   const std::int64_t codes = (count - 256 * n) / 3 * 5 / 8 + 256 * n / 2 * 4 / 8;
   return round_up(static_cast<std::size_t>(codes), 32) + trailer_bytes(tl2);
@@ -167,7 +167,7 @@ Result<std::size_t> stored_bytes(StoredType type, std::span<const std::int64_t> 
       return error(Code::invalid_argument, kWhere, "TL2 holds matrices; shape {} is none", shape_text(shape));
     return tl2_bytes(shape[0], count);
   }
-  // llama.cpp's blocks do not reach over the end of a row; the others only need whole bytes at the end.
+  // llama.cpp's blocks do not cross the end of a row; the other types only need a whole number of bytes in all.
   const bool rows = !row.in_safetensors && trailer_bytes(type) == 0;
   const std::int64_t run = rows ? (shape.empty() ? 1 : shape.back()) : count;
   if (run % row.block_elements != 0)

@@ -71,7 +71,7 @@ TEST(StoredType, SizesOfShapes) {
       {StoredType::i2_s, {0, 5}, 0},
       {StoredType::tl2, {0, 256}, 0},
       {StoredType::f64, {INT64_MAX, INT64_MAX, 0}, 0},
-      // (k - 256) * n / 3 * 5 / 8 + 256 * n / 2 * 4 / 8, up to a multiple of 32, and 32 more
+      // (k - 256) * n / 3 * 5 / 8 + 256 * n / 2 * 4 / 8, rounded up to a multiple of 32, plus 32
       {StoredType::tl2, {3200, 8640}, (8640LL - 256) * 3200 / 3 * 5 / 8 + 256LL * 3200 / 4 + 11 + 32},
       {StoredType::tl2, {32, 256}, 32 * 64 + 32},
   };

@@ -1,4 +1,4 @@
-// The directory of an archive, checked from the end backward: end record, central headers, then each local header.
+// Reads the directory of an archive from its end: the end record, the central headers, then each local header.
 #include <algorithm>
 #include <optional>
 
@@ -59,7 +59,7 @@ Result<Directory> find_directory(Bytes archive) {
   if (!has_signature(archive, 0, zip::kLocalSignature) && !has_signature(archive, 0, zip::kEndSignature))
     return corrupt("it begins with '{}', not with PK; is it an .npz file, as tern quantize writes?",
                    printable(text_of(archive.first(std::min<std::size_t>(archive.size(), 4)))));
-  // The end record is the last thing but for a comment whose length it tells.
+  // The end record comes last, followed only by a comment whose length it states.
   constexpr std::size_t kMaxComment = 0xFFFF;
   const std::size_t last = archive.size() < zip::kEndBytes ? 0 : archive.size() - zip::kEndBytes;
   const std::size_t first = last > kMaxComment ? last - kMaxComment : 0;
@@ -82,7 +82,7 @@ Result<Directory> find_directory(Bytes archive) {
                    .end = *end};
 }
 
-// What a local or central header says of its entry; the zip64 field is resolved.
+// What a local or central header says about its entry, with the zip64 field applied.
 struct Fields {
   std::uint16_t flags = 0;
   std::uint16_t method = 0;
@@ -93,7 +93,7 @@ struct Fields {
   std::string_view name = {};
 };
 
-// Replaces those of `values` that are all ones by the zip64 field's, in its order.
+// Replaces the `values` that are all ones by those of the zip64 field, in the order of the field.
 Status resolve_zip64(Bytes extra, std::string_view name, std::initializer_list<std::uint64_t*> values) {
   std::size_t at = 0;
   Bytes zip64;
@@ -113,7 +113,7 @@ Status resolve_zip64(Bytes extra, std::string_view name, std::initializer_list<s
   return {};
 }
 
-// The fields from the flags on lie alike in both headers, 2 bytes later in the central one.
+// Both headers have the same fields from the flags on; in the central one they begin 2 bytes later.
 Fields read_common(Bytes archive, std::uint64_t at) {
   return {.flags = read_le<std::uint16_t>(archive, at),
           .method = read_le<std::uint16_t>(archive, at + 2),
@@ -131,7 +131,7 @@ Status check_readable(const Fields& fields) {
     return error(Code::unsupported, "zip", "'{}' is compressed; save it with numpy.savez, not savez_compressed",
                  printable(fields.name));
   if (fields.method != zip::kStored || (fields.flags & kPatch) != 0)
-    return error(Code::unsupported, "zip", "'{}' is stored by method {}; only 0, as it is, can be read",
+    return error(Code::unsupported, "zip", "'{}' is stored by method {}; only method 0 (uncompressed) can be read",
                  printable(fields.name), fields.method);
   if (fields.stored != fields.extracted)
     return corrupt("'{}' is stored as it is, but in {} bytes instead of {}", printable(fields.name), fields.stored,
@@ -158,7 +158,7 @@ Result<ZipEntry> read_local(Bytes archive, const Fields& central, std::uint64_t 
       resolve_zip64(archive.subspan(name_at + name_bytes, extra_bytes), local.name, {&local.extracted, &local.stored}));
   if (local.flags != central.flags || local.method != central.method)
     return corrupt("the directory and the header of '{}' differ in flags or method", shown);
-  // A writer that could not seek back left zeros here and put the numbers behind the bytes.
+  // A writer that could not seek back left zeros here and put the numbers after the bytes.
   constexpr unsigned kNumbersFollow = 1U << 3;
   const bool left_out =
       (local.flags & kNumbersFollow) != 0 && local.crc == 0 && local.stored == 0 && local.extracted == 0;

@@ -2,8 +2,8 @@
 //
 //   [local header | name | extra | bytes] ... [central header | name | extra] ... [zip64 end, locator] [end]
 //
-// Sizes and offsets from 2^32 - 1 upward live in a zip64 extra field (id 1), the 32-bit ones then being all ones; more
-// than 65534 entries or a directory that far out bring the zip64 end record.
+// Sizes and offsets from 2^32 - 1 upward are stored in a zip64 extra field (id 1); their 32-bit fields are then all
+// ones. More than 65534 entries, or a directory of that size or at that offset, need the zip64 end record.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ZipEntry {
 };
 
 // The entries of an archive, as views into it. Headers that contradict each other, overlap, repeat a name or point
-// outside are corrupt_file; compression and encryption are unsupported. The CRCs are not looked at yet.
+// outside are corrupt_file; compression and encryption are unsupported. The CRCs are not checked here.
 Result<std::vector<ZipEntry>> read_zip(std::span<const std::uint8_t> archive);
 
 // Whether the bytes are the ones that were stored.
@@ -50,7 +50,7 @@ class ZipWriter {
 
  private:
   OutputBytes& out_;
-  OutputFile* file_ = nullptr;  // where one can go back
+  OutputFile* file_ = nullptr;  // set if bytes can be overwritten later
   std::uint64_t zip64_from_;
   std::string directory_;
   std::uint64_t count_ = 0;

@@ -1,4 +1,4 @@
-// Stored zip archives: written and read back, cut and bent at every byte.
+// Stored zip archives: written and read back, truncated and damaged at every byte.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -73,13 +73,13 @@ TEST(Zip, EqualEntriesMakeEqualArchives) {
 }
 
 TEST(Zip, EntriesBeyond4GiBAreFoundInASparseFile) {
-  // The bytes of 'a' get a hole of 5 GiB, and every number that speaks of what lies behind it grows as much.
+  // The bytes of 'a' get a hole of 5 GiB, and every size and offset that includes it grows by as much.
   constexpr std::uint64_t kHole = std::uint64_t{5} << 30;
   std::string archive = two_entries(0);
   const std::size_t local_b = archive.find("PK\3\4", 1);
   const std::size_t central_a = archive.find("PK\1\2");
   const std::size_t central_b = archive.find("PK\1\2", central_a + 1);
-  const std::size_t sizes_a = 30 + 1 + 4;  // behind the header, the name and the head of the extra field
+  const std::size_t sizes_a = 30 + 1 + 4;  // after the header, the name and the head of the extra field
   const std::size_t central_sizes_a = central_a + 46 + 1 + 4;
   const std::size_t central_offset_b = central_b + 46 + 2 + 4 + 16;
   for (const std::size_t at : {sizes_a, sizes_a + 8, central_sizes_a, central_sizes_a + 8, central_offset_b,
@@ -162,7 +162,7 @@ TEST(Zip, HostileArchivesAreNamed) {
   expect_corrupt(long_a, "'a' is said to have 2147483647 bytes, but");
 }
 
-// Nothing is filled in behind the bytes there, zip64 or not.
+// A stream cannot be overwritten, so the CRC is computed first, with and without zip64.
 TEST(Zip, AStreamHasTheBytesOfAFile) {
   for (const std::uint64_t zip64_from : {ZipWriter::kZip64From, std::uint64_t{4}, std::uint64_t{0}}) {
     std::string streamed;

@@ -1,4 +1,4 @@
-// Local headers with their bytes, then the directory.
+// Writes local headers with their bytes, then the directory.
 #include <algorithm>
 
 #include "base/errors.h"
@@ -94,7 +94,7 @@ Status ZipWriter::add(const std::string& name, std::span<const std::uint8_t> hea
   Record record{.name = name, .offset = out_.written_bytes(), .size = head.size() + body.size()};
   record.far = record.offset >= zip64_from_;
   record.big = record.size >= zip64_from_;
-  // The CRC stands before the bytes. In a file it is filled in behind them, so that one look at the bytes is enough.
+  // The CRC precedes the bytes. In a file it is filled in afterwards, so that the bytes are read only once.
   if (file_ == nullptr) record.crc = crc32(crc32(0, head), body);
   TERN_RETURN_IF_ERROR(out_.write(bytes_of(local_header(record))));
   std::uint32_t crc = 0;

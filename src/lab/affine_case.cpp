@@ -11,10 +11,10 @@
 namespace tern::lab {
 namespace {
 
-constexpr std::int64_t kDefaultRows = 65536;  // with 4096 columns 1 GiB of f32, larger than most last-level caches
+constexpr std::int64_t kDefaultRows = 65536;  // times 4096 columns: 1 GiB of f32, larger than most last-level caches
 constexpr std::int64_t kDefaultK = 4096;
 
-enum Part : std::size_t { kCodes, kScales, kZeroPoints, kFloats };  // and more floats
+enum Part : std::size_t { kCodes, kScales, kZeroPoints, kFloats };  // float tensor i is part kFloats + i
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Result<AffineCopies> AffineCopies::make(const BenchRequest& request, const Conte
   sizes.resize(kFloats + parts.floats, float_bytes);
   TERN_ASSIGN(rotation, Rotation::make(request, context, sizes));
   made.rotation_ = std::move(rotation);
-  // Weights are normal with a deviation of 0.02: four of them reach the last code.
+  // The weights have a standard deviation of 0.02; the largest code stands for four of them.
   const std::vector<float> scales(static_cast<std::size_t>(scale_count),
                                   0.08F / static_cast<float>(std::max(1, code_range(format).max)));
   for (std::int64_t copy = 0; copy < made.copies(); ++copy) {

@@ -14,14 +14,15 @@
 
 namespace tern::lab {
 
-// The shape and granularity a request speaks of; row is token. Refuses an m and an empty shape.
+// The shape and granularity of a request; granularity row becomes token. Refuses an m and an empty shape.
 struct AffineShape {
   Shape shape;
   AffineGranularity granularity;
 };
 Result<AffineShape> affine_shape(const BenchRequest& request);
 
-// What an op has beside scales: tensors of floats, and bytes for codes, or for a mask, which is a byte an element.
+// The buffers of an op besides scales: a number of float tensors, and bytes for codes or for a mask of one byte an
+// element.
 struct AffineParts {
   std::size_t floats = 1;
   bool mask = false;
@@ -29,8 +30,8 @@ struct AffineParts {
 
 class AffineCopies {
  public:
-  // Random floats in every copy, scales that use the range of the codes; codes zero, their pages touched. The problem
-  // must be one that a plan took.
+  // Fills every copy with random floats and with scales that use the whole range of the codes. The codes are zeros, so
+  // that their pages exist. The problem must be one that a plan accepts.
   static Result<AffineCopies> make(const BenchRequest& request, const Context& context, const Shape& shape,
                                    const AffineGranularity& granularity, DType dtype, Format format,
                                    const AffineParts& parts);
@@ -55,8 +56,8 @@ class AffineCopies {
   Rotation rotation_;
 };
 
-// The case of an op whose problem has been set up but for its shape and types; args_of(copies, i) makes the arguments
-// of copy i.
+// Builds the case of an op. `problem` lacks only the shape and types, which are taken from the request; args_of(copies,
+// i) makes the arguments of copy i.
 template <class Op, class ArgsOf>
 Result<OpCase> affine_case(const BenchRequest& request, const Context& context, typename Op::Problem problem,
                            Limit limit, const AffineParts& parts, ArgsOf args_of) {

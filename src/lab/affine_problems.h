@@ -23,7 +23,7 @@ struct AffineInput {
   std::vector<std::int32_t> zero_points;
 };
 
-// What the codes of a problem are clamped to.
+// The range that the codes of a problem are clamped to.
 template <class Problem>
 CodeRange bounds_of(const Problem& p) {
   const CodeRange all = code_range(p.format);
@@ -58,7 +58,7 @@ inline AffineGranularity random_granularity(Random& random, const Shape& shape) 
   }
 }
 
-// x around the codes of its scale: ties, the ends of the range, far outside.
+// A random problem with x around the codes of its scale: ties, the ends of the range, values far outside.
 inline AffineInput random_affine(Random& random, DType dtype, Format format) {
   AffineInput in;
   auto& p = in.problem;
@@ -110,7 +110,8 @@ inline std::string describe(const AffineDequantize::Problem& p) {
                      name(p.scale_dtype), p.zero_points ? " zero points" : "");
 }
 
-// Random bytes are codes in every affine format; some scales let products overflow or fall below the smallest normal.
+// A random problem of affine_dequantize: any byte is valid in every affine format. Some scales let products overflow or
+// fall below the smallest normal.
 inline AffineCodes random_codes(Random& random, DType dtype, Format format) {
   AffineInput from = random_affine(random, dtype, format);
   AffineCodes in;
@@ -136,13 +137,13 @@ inline AffineCodes random_codes(Random& random, DType dtype, Format format) {
   return in;
 }
 
-// Makes one element of x NaN or an infinity, and tells which.
+// Makes one element of x NaN or an infinity and returns its index.
 inline std::int64_t break_element(Random& random, DType dtype, std::vector<std::byte>& x) {
   const std::int64_t at = random.below(static_cast<std::int64_t>(x.size() / size_of(dtype)));
   write_element(x.data(), dtype, at, random.below(2) == 0 ? std::numeric_limits<double>::quiet_NaN() : -HUGE_VAL);
   return at;
 }
-// What is wrong with a kernel's answer to it; nothing where it named the element.
+// Empty if the kernel's error names that element; otherwise says what is wrong.
 template <class T>
 std::string unless_named(const Result<T>& answer, std::int64_t at) {
   if (!answer.ok() && answer.code() == Code::non_finite && answer.error().index == at) return {};

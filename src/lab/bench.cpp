@@ -1,4 +1,4 @@
-// Runs a request: which op, which kernels, which thread counts, and one record for each of them.
+// Runs a bench request and returns one record for each kernel and thread count.
 #include "lab/bench.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Result<const OpBench*> find_op(std::string_view op) {
 Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<int>& threads) {
   std::vector<Context> contexts;
   if (device.kind == DeviceKind::cuda && !threads.empty())
-    return error(Code::invalid_argument, kWhere, "a GPU has no --threads");
+    return error(Code::invalid_argument, kWhere, "--threads is for a CPU, not for a GPU; leave it out");
   for (const int count : threads.empty() ? std::vector<int>{0} : threads) {
     if (count < 1 && !threads.empty())
       return error(Code::invalid_argument, kWhere, "{} threads cannot run anything", count);
@@ -48,7 +48,7 @@ Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<in
   return contexts;
 }
 
-// The kernels to time, as preferences; an empty name is whatever selection picks.
+// The kernels to time, as preferences; an empty name lets the selection choose.
 Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, const Context& context) {
   if (request.kernel.empty() && !request.all_kernels) return std::vector<Preference>{{.tuning = request.tuning}};
   if (!request.kernel.empty() && request.all_kernels)
@@ -69,8 +69,8 @@ Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, cons
   return preferences;
 }
 
-// The limits of the device that is benched. Their buffer is a gigabyte: it is made when every word of the request was
-// found good.
+// The limits of the device that is benched. Their buffer takes a gigabyte, so it is made only after the whole request
+// was checked.
 struct DeviceLimits {
   std::optional<Limits> cpu;
   std::optional<GpuLimits> gpu;
@@ -146,7 +146,7 @@ Result<Record> measure(const BenchRequest& request, const OpCase& op_case, const
   return record;
 }
 
-// Records of one problem: every kernel that was asked for, with every thread count.
+// Records one problem with every kernel that was asked for and every thread count.
 Status measure_case(const BenchRequest& request, const OpCase& op_case, const std::vector<Preference>& preferences,
                     const std::vector<Context>& contexts, DeviceLimits& limits, const BenchProgress& progress,
                     std::vector<Record>& records) {
@@ -156,7 +156,7 @@ Status measure_case(const BenchRequest& request, const OpCase& op_case, const st
     for (const Context& context : contexts) {
       auto subject = op_case.ready(context, preference);
       if (!subject.ok() && request.all_kernels && subject.code() == Code::unsupported) {
-        refused = std::move(subject).error();  // not one of those that run here
+        refused = std::move(subject).error();  // this kernel does not run here
         continue;
       }
       if (!subject.ok()) return std::move(subject).error();
@@ -174,7 +174,7 @@ Status measure_case(const BenchRequest& request, const OpCase& op_case, const st
   return {};
 }
 
-// Sums the records of a model's problems up, each as often as the model has it.
+// Sums up the records of a model's problems, each times the number of its occurrences in the model.
 ModelSummary summarize_model(const ModelCase& model, const std::vector<Record>& records, int threads) {
   ModelSummary sum{.name = model.name, .m = model.m, .x_dtype = model.x_dtype, .threads = threads, .lowest_share = 1e9};
   double floor_us = 0, total_us = 0;
@@ -183,7 +183,7 @@ ModelSummary summarize_model(const ModelCase& model, const std::vector<Record>& 
     const auto times = static_cast<double>(model.problems[i].times);
     sum.bytes += r.bytes * model.problems[i].times;
     total_us += r.median_us * times;
-    floor_us += r.median_us * r.limit.share * times;  // what the limit alone would take
+    floor_us += r.median_us * r.limit.share * times;  // the time at the limit
     sum.lowest_share = std::min(sum.lowest_share, r.limit.share);
     sum.limit = r.limit.name;
   }
@@ -194,7 +194,7 @@ ModelSummary summarize_model(const ModelCase& model, const std::vector<Record>& 
   return sum;
 }
 
-// All runs of a model, one behind the other, as one run: problem after problem, layer after layer.
+// Chains the runs of all problems of a model into one run: layer after layer, and in each layer problem after problem.
 OpCase chain_of(const ModelCase& model, const std::vector<OpCase>& cases) {
   using Run = std::function<Status(std::int64_t turn)>;
   const auto chain = [model](const std::vector<Run>& runs) -> Run {
@@ -236,7 +236,7 @@ OpCase chain_of(const ModelCase& model, const std::vector<OpCase>& cases) {
   return all;
 }
 
-// What a model takes on a GPU is measured as a whole: its last record.
+// On a GPU, the time of a model is that of its last record, which measures the whole chain.
 ModelSummary with_chain(ModelSummary sum, const Record& chain) {
   sum.milliseconds = chain.median_us / 1e3;
   sum.tokens_per_s = static_cast<double>(sum.m) * 1e6 / chain.median_us;
@@ -245,7 +245,7 @@ ModelSummary with_chain(ModelSummary sum, const Record& chain) {
   return sum;
 }
 
-// The reference, where it was timed too, is what the other kernels of its thread count are compared with.
+// If the reference was timed too, it becomes a baseline of the other kernels with its thread count.
 void compare_with_reference(std::vector<Record>& records) {
   const auto is_reference = [](const Record& r) { return r.kernel.ends_with(".reference"); };
   for (Record& record : records) {
@@ -274,7 +274,7 @@ Status refuse_m(const BenchRequest& request) {
 
 namespace {
 
-// The request with its types, where a precision chooses them, and a note that says which and why.
+// Applies the precision of a request, if it has one: sets the types, and a note that says which and why.
 Result<BenchRequest> with_precision(const BenchRequest& given, const Context& context, std::string& note) {
   if (!given.precision) return given;
   if (given.op != "linear") return error(Code::invalid_argument, kWhere, "{} has no precision; linear has", given.op);
@@ -298,7 +298,7 @@ Result<BenchReport> bench(const BenchRequest& given, const BenchProgress& progre
   TERN_ASSIGN(options, read_options());
   const DeviceId device = given.device.value_or(options.device.value_or(DeviceId{}));
   TERN_ASSIGN(contexts, open_contexts(device, given.threads));
-  // The widest pool fills the buffers.
+  // The context with the most threads fills the buffers.
   const auto widest = std::ranges::max_element(contexts, {}, &Context::threads);
   std::string precision_note;
   TERN_ASSIGN(request, with_precision(given, *widest, precision_note));

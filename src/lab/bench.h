@@ -1,4 +1,4 @@
-// The bench harness: what is asked, what an op hands over to be timed, and the records that come out.
+// The bench harness: the request, what an op provides to be timed, and the records of the result.
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,30 @@ enum class Weights : std::uint8_t { cold, warm };
 
 std::string_view name(Weights);
 
-// Host memory that a GPU reads by itself, or that goes through such memory.
+// Pinned host memory, which a GPU reads directly, or pageable memory, which is copied through pinned memory.
 enum class HostMemoryKind : std::uint8_t { pinned, pageable };
 
 struct BenchRequest {
   std::string op;
-  std::int64_t rows = 0, k = 0;   // both 0: the op's own default
+  std::int64_t rows = 0, k = 0;   // both 0: the op's default
   std::optional<std::int64_t> m;  // only for ops that have it
   Scheme scheme = Scheme::absmean;
   Granularity granularity;
   std::optional<Format> format;  // empty: default_format(scheme)
-  std::optional<DType> dtype;    // of the float side; of linear's x, where it is i8 unless said
-  DType y_dtype = DType::f32;    // of linear's results
+  std::optional<DType> dtype;    // of the float side; for linear of x, then i8 by default
+  DType y_dtype = DType::f32;    // linear only: of the results
   std::optional<Precision>
-      precision;  // linear only: the type of x and y, chosen for the device; instead of dtype and y
+      precision;  // linear only: chooses the type of x and y for the device; replaces dtype and y_dtype
   LinearMath math = LinearMath::w2a8;
   QparamsMethod method = QparamsMethod::absmax;
   std::string model;                        // linear only: all layers of this model instead of one shape
-  bool baselines = false;                   // linear only: other libraries beside the kernel, where they are installed
+  bool baselines = false;                   // linear only: also time other libraries, if installed
   std::optional<DeviceId> device;           // empty: TERN_DEVICE, else the CPU
-  std::optional<HostMemoryKind> from_host;  // ternary_quantize on a GPU: of a tensor that lies on the host
-  std::vector<int> threads;                 // of a CPU; empty: what a Context takes by itself
-  std::string kernel;                       // empty: the one selection picks
-  Tuning tuning = {};                       // of a GPU's kernel
-  bool all_kernels = false;                 // every kernel of the op that takes the problem on this machine
+  std::optional<HostMemoryKind> from_host;  // ternary_quantize on a GPU: the input is in host memory
+  std::vector<int> threads;                 // CPU only; empty: the default of a Context
+  std::string kernel;                       // empty: the selection chooses
+  Tuning tuning = {};                       // for kernels of linear
+  bool all_kernels = false;                 // every kernel of the op that accepts the problem here
   Weights weights = Weights::cold;
   int repetitions = 0;  // 0: as many as Sampling says
   double budget_s = 8;  // per record
@@ -56,20 +56,21 @@ struct BenchRequest {
   std::size_t cold_bytes = 0;  // what a cold rotation covers; 0: four times the last-level cache
 };
 
-// One kernel made ready. run(turn) computes the problem once, a cold one on buffers number turn modulo their count.
+// A kernel that is ready to run. run(turn) computes the problem once; a cold subject uses copy number turn % copies of
+// its buffers.
 struct Subject {
   std::string kernel;
-  std::function<Status(std::int64_t turn)> run;  // on a GPU: puts it on the context's stream
-  std::int64_t launches = 1;                     // of one run, about
+  std::function<Status(std::int64_t turn)> run;  // on a GPU: enqueues it on the context's stream
+  std::int64_t launches = 1;                     // about how many kernel launches a run makes
 };
 
-// Another library doing the same work. make() answers why it cannot, or the run.
+// Another library that does the same work. make() returns the run, or why there is none.
 struct BaselineCase {
   std::string name;
   std::function<Result<std::function<Status(std::int64_t turn)>>(int threads)> make;
 };
 
-// What an op hands to the harness: its problem on filled buffers, and how to make one kernel ready for it.
+// What an op provides to the harness: its problem on filled buffers, and how to make a kernel ready for it.
 struct OpCase {
   nlohmann::ordered_json problem;
   std::int64_t bytes = 0;            // input + output + scales of one run
@@ -78,13 +79,13 @@ struct OpCase {
   std::vector<std::string> notes;  // what could not be done as asked
   std::function<Result<Subject>(const Context&, const Preference&)> ready;
   std::vector<BaselineCase> baselines = {};
-  bool waits = false;  // run() returns when it is done, on a GPU, too: the wall clock times it
+  bool waits = false;  // run() returns when the work is done, on a GPU too, so the wall clock times it
 };
 
 struct Record {
   struct LimitShare {
     std::string name;
-    double value = 0;  // GB/s, or 10^9 operations a second
+    double value = 0;  // GB/s, or 10^9 operations per second
     double share = 0;
   };
   struct Baseline {
@@ -117,7 +118,7 @@ struct ModelSummary {
   double tokens_per_s = 0;
   double floor_tokens_per_s = 0;  // if every problem ran at the limit
   std::string limit;
-  double share = 0, lowest_share = 0;  // of the limit: over all of them, weighted by their work; the worst problem's
+  double share = 0, lowest_share = 0;  // of the limit: of all problems, weighted by their work; of the worst problem
 };
 
 struct BenchReport {
@@ -128,7 +129,7 @@ struct BenchReport {
   std::vector<ModelSummary> models = {};
 };
 
-// Called with what is about to be done, on the thread that called bench().
+// Called before each step with what it does, on the thread that called bench().
 using BenchProgress = std::function<void(const std::string& what)>;
 
 // An unknown op or kernel is an error that lists the known ones.
@@ -139,7 +140,7 @@ std::vector<std::string_view> bench_ops();
 // {"machine": {...}, "records": [...]}
 nlohmann::ordered_json to_json(const BenchReport& report);
 
-// The error of a request with an m for an op that has none.
+// Refuses a request with an m, for ops that have none.
 Status refuse_m(const BenchRequest& request);
 
 }  // namespace tern::lab

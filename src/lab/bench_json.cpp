@@ -1,4 +1,4 @@
-// A report as JSON: the machine with the limits' loops that won, and the records.
+// A report as JSON: the machine, with the fastest loop for each limit, and the records.
 #include "commit.h"
 #include "device/topology.h"
 #include "lab/bench.h"

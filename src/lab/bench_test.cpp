@@ -11,7 +11,7 @@
 namespace tern::lab {
 namespace {
 
-// Small enough for a test: the figures mean nothing, their shape does.
+// Small enough for a test: the figures mean nothing, only which fields there are.
 BenchRequest tiny(std::string op) {
   BenchRequest request;
   request.op = std::move(op);
@@ -96,8 +96,8 @@ TEST_P(EveryOp, RateAndShareFollowFromTheMedian) {
 TEST_P(EveryOp, TimesExactlyTheKernelsThatWereAskedFor) {
   BenchRequest request = tiny(std::string(GetParam()));
   request.all_kernels = true;
-  std::vector<std::string> told;
-  const auto all = bench(request, [&](const std::string& what) { told.push_back(what); });
+  std::vector<std::string> steps;
+  const auto all = bench(request, [&](const std::string& what) { steps.push_back(what); });
   ASSERT_TRUE(all.ok()) << all.error().str();
   const auto context = Context::open(DeviceId{});
   ASSERT_TRUE(context.ok());
@@ -111,7 +111,7 @@ TEST_P(EveryOp, TimesExactlyTheKernelsThatWereAskedFor) {
   for (const Record& record : all->records) timed.push_back(record.kernel);
   EXPECT_EQ(timed, expected);
   EXPECT_GT(timed.size(), 1U);
-  EXPECT_EQ(told.size(), 1 + timed.size());  // the weights, then each kernel
+  EXPECT_EQ(steps.size(), 1 + timed.size());  // the weights, then each kernel
 
   request.all_kernels = false;
   for (const std::string& kernel : expected) {
@@ -181,7 +181,8 @@ TEST_P(EveryOp, RefusesAWrongRequestByName) {
   refused(request, "int2");
 }
 
-// Neither the limits' buffer nor the problem's could be allocated here: who finds the word wrong before says so.
+// Neither the limits' buffer nor the problem's could be allocated here, so an error about a wrong word must come
+// before.
 TEST(Bench, RefusesAWrongWordBeforeItAllocates) {
   const auto refused = [](BenchRequest request, std::string_view part) {
     request.limit_bytes = std::size_t{1} << 60;
@@ -211,7 +212,7 @@ TEST(Bench, RefusesAWrongWordBeforeItAllocates) {
     request.dtype = DType::i32;
     refused(request, "i32");
     request.dtype.reset();
-    refused(request, "bytes");  // and without a mistake it is memory that there is not
+    refused(request, "bytes");  // without a mistake, memory is what is missing
   }
 }
 

@@ -1,4 +1,4 @@
-// Finds the two libraries with dlopen, so that nothing here links them, and calls their plain C functions.
+// Finds the two libraries with dlopen, so that Tern does not link to them, and calls their plain C functions.
 #include "lab/blas_baselines.h"
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ struct Sizes {
   std::int64_t m = 0, n = 0, k = 0;
 };
 
-// The matrices of the problem as one.
+// Treats the matrices of the problem as one.
 Sizes sizes_of(const Linear::Problem& p) {
   Sizes s{.m = p.m_max, .k = p.k};
   for (const Linear::Matrix& matrix : p.matrices) s.n += matrix.n;
@@ -49,7 +49,7 @@ Result<std::shared_ptr<Buffers>> make_buffers(const BenchRequest& request, const
   TERN_ASSIGN(weights, Rotation::make(request, context, part));
   auto buffers = std::make_shared<Buffers>();
   buffers->weights = std::move(weights);
-  // 60 as int8, about 0.01 as f32: nothing here is denormal.
+  // The byte 0x3C is 60 as int8, and about 0.01 as f32: no value is denormal.
   for (std::int64_t copy = 0; copy < buffers->weights.copies(); ++copy)
     std::memset(buffers->weights.part(0, copy), 0x3C, part[0]);
   buffers->x.assign(static_cast<std::size_t>(s.m * s.k) * element_bytes, std::byte{0x3C});
@@ -87,7 +87,7 @@ Result<Run> onednn(const BenchRequest& request, const Context& context, Sizes s,
   void* library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return error(Code::unsupported, "bench", "libdnnl.so.2 is not installed");
   auto* gemm = symbol<GemmS8>(library, "dnnl_gemm_s8s8s32");
-  auto* set_threads = symbol<SetThreads>(library, "omp_set_num_threads");  // of the OpenMP that the library brings
+  auto* set_threads = symbol<SetThreads>(library, "omp_set_num_threads");  // of the library's OpenMP runtime
   if (gemm == nullptr || set_threads == nullptr)
     return error(Code::unsupported, "bench", "libdnnl.so.2 lacks dnnl_gemm_s8s8s32 or OpenMP");
   TERN_ASSIGN(buffers, make_buffers(request, context, s, sizeof(std::int8_t)));

@@ -1,5 +1,5 @@
-// OpenBLAS in f32 and oneDNN in int8 doing the product of a linear problem, loaded at run time where they are
-// installed.
+// Baselines that compute the product of a linear problem: OpenBLAS in f32 and oneDNN in int8, loaded at run time if
+// they are installed.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tern::lab {
 
-// The product alone: no scales, no epilogue. Their weights rotate as the request's do.
+// Only the product: no scales, no epilogue. Their weights rotate like those of the request.
 std::vector<BaselineCase> blas_baselines(const BenchRequest& request, const Context& context,
                                          const Linear::Problem& problem);
 

@@ -10,7 +10,8 @@ namespace {
 
 #if defined(__x86_64__)
 
-// A product into one of four registers in turn, then added to sum i: independent chains, as in a kernel's tile.
+// Multiplies into temporary register t, then adds it to sum i. Four temporaries in turn give independent chains, as in
+// a kernel's tile.
 #define TERN_INT8(i, t)                                                       \
   asm volatile("vpmaddubsw %2, %1, %%ymm" #t "\n\tvpaddw %%ymm" #t ", %0, %0" \
                : "+x"(s##i)                                                   \
@@ -67,7 +68,7 @@ __attribute__((target("avx512f"))) void vnni_512(std::int64_t steps) {
   }
 }
 
-// Four tiles of sums, two of activations by two of codes, as in a kernel.
+// Four tiles of sums from two tiles of activations and two of codes, as in a kernel.
 void amx(std::int64_t steps) {
   struct {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};

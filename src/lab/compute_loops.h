@@ -1,4 +1,4 @@
-// The candidate loops for the instruction peaks of this processor: what its arithmetic does when nothing waits for
+// The candidate loops for the instruction peaks of this processor: the rate of its arithmetic when nothing waits for
 // memory.
 #pragma once
 
@@ -12,12 +12,12 @@ namespace tern::lab {
 
 struct ComputeLoop {
   std::string_view name;
-  double operations = 0;  // of one step; a multiplication and an addition are two
+  double operations = 0;  // of one step; a multiply-add counts as two
   void (*run)(std::int64_t steps);
 };
 
-// int8 products summed up in int16, by fours in int32 (VNNI), by tiles (AMX), and f32 products summed up in f32. Empty
-// where the processor has none we know.
+// int8 products summed in int16, in fours in int32 (VNNI), in tiles (AMX), and f32 products summed in f32. Empty if the
+// processor has none of the instructions.
 std::vector<ComputeLoop> int8_loops(Capabilities capabilities);
 std::vector<ComputeLoop> vnni_loops(Capabilities capabilities);
 std::vector<ComputeLoop> amx_loops(Capabilities capabilities);

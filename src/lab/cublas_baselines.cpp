@@ -1,4 +1,4 @@
-// Finds cuBLAS with dlopen, so that nothing here links it, and calls its plain C functions.
+// Finds cuBLAS with dlopen, so that Tern does not link to it, and calls its plain C functions.
 #include "lab/cublas_baselines.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ using GemmEx = int(void* handle, int trans_a, int trans_b, int m, int n, int k, 
                    int a_type, int lda, const void* b, int b_type, int ldb, const void* beta, void* c, int c_type,
                    int ldc, int compute, int algorithm);
 
-// One kind of product, in cuBLAS's numbers for its types.
+// One kind of product, with cuBLAS's numbers for its types.
 struct Kind {
   const char* name;
   int type, y_type, compute;
@@ -55,7 +55,7 @@ Result<Library> load() {
   return found;
 }
 
-// What a run needs, for as long as it is there.
+// Everything that a run uses and keeps alive.
 struct Product {
   Library library;
   void* handle = nullptr;
@@ -113,7 +113,7 @@ Result<Run> product(const Kind& kind, const BenchRequest& request, const Context
     return error(Code::unsupported, "bench", "cublasCreate failed");
   const int m = static_cast<int>(p.m_max), rows = static_cast<int>(n), k = static_cast<int>(p.k);
   Run run = [=](std::int64_t turn) -> Status {
-    // Its matrices are column-major: y transposed is w transposed, transposed, times x transposed.
+    // cuBLAS is column-major: there our row-major x and w are transposed, and it computes y^T = w * x^T.
     const float one = 1, zero = 0;
     const std::int32_t one_i = 1, zero_i = 0;
     const bool ints = kind.y_type == kInt8.y_type;

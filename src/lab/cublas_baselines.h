@@ -1,4 +1,5 @@
-// cuBLAS doing the product of a linear problem on a GPU, in bf16 and in int8, loaded at run time where it is installed.
+// Baselines that compute the product of a linear problem with cuBLAS, in bf16 and int8, loaded at run time if it is
+// installed.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,7 @@
 
 namespace tern::lab {
 
-// The product alone, on random data: no scales, no epilogue. Their weights rotate as the request's do.
+// Only the product, on random data: no scales, no epilogue. Their weights rotate like those of the request.
 std::vector<BaselineCase> cublas_baselines(const BenchRequest& request, const Context& context,
                                            const Linear::Problem& problem);
 

@@ -1,4 +1,4 @@
-// Random problems of fake_quantize and its backward with their data, from those of affine_quantize.
+// Random problems of fake_quantize and its backward with their data, derived from those of affine_quantize.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ struct BackwardInput {
   std::vector<std::int32_t> zero_points;
 };
 
-// From x, with gradients of scales or without, or from a mask.
+// Computes the gradients from x, with or without those of the scales, or from a mask.
 inline BackwardInput random_backward(Random& random, DType dtype, Format format) {
   FakeInput from = random_fake(random, dtype, format);
   BackwardInput in{.problem = affine::problem_of<FakeQuantizeBackward>(from.problem),
@@ -64,7 +64,7 @@ std::string describe_fake(const Problem& p) {
                      bounds_of(p).max, name(p.math), name(p.non_finite), p.strict ? " strict" : "");
 }
 
-// Where two runs of bytes differ first, as an element of the type; empty when they are the same.
+// Describes the first element in which two byte arrays differ; empty if they are equal.
 inline std::string first_difference(const char* what, const std::vector<std::byte>& got,
                                     const std::vector<std::byte>& want, DType dtype) {
   for (std::size_t i = 0; i < want.size(); ++i) {

@@ -32,7 +32,7 @@ struct GpuLimits::State {
     if (limit == Limit::copy) return gpu_copy_loops();
     return {};
   }
-  // GB/s of what `put` puts on the stream, 0 when it failed.
+  // GB/s of the work that `put` puts on the stream; 0 if it failed.
   template <class Put>
   double timed(std::size_t bytes, Put put) {
     const cuda::CurrentDevice current(context.device().id.index);
@@ -40,7 +40,7 @@ struct GpuLimits::State {
     const auto ms = end.milliseconds_since(begin);
     return ms.ok() && *ms > 0 ? static_cast<double>(bytes) / 1e6 / *ms : 0;
   }
-  // Several in a row, as kernels are timed: the way to the first byte counts once.
+  // Several passes in a row, as kernels are timed, so that the latency of the first byte counts once.
   double pass(const GpuLoop& loop) {
     constexpr int kPasses = 6;
     return timed(kPasses * buffer.bytes(), [&]() -> Status {
@@ -63,7 +63,7 @@ struct GpuLimits::State {
         (loop.capability == 90 && gpu.compute_major != 9))
       return 0;
     constexpr int kPasses = 4;
-    // As if they were bytes: 10^9 a second either way.
+    // Operations are passed as bytes: the result is in 10^9 per second either way.
     return timed(static_cast<std::size_t>(kPasses * loop.operations * gpu.multiprocessors), [&]() -> Status {
       for (int i = 0; i < kPasses; ++i)
         TERN_RETURN_IF_ERROR(cuda::launched(
@@ -86,7 +86,7 @@ struct GpuLimits::State {
 };
 
 Result<GpuLimits> GpuLimits::make(const Context& context, std::size_t bytes) {
-  // A pass over less is over before it is at full speed.
+  // A pass over less memory ends before it is at full speed.
   TERN_ASSIGN(info, context.memory_info());
   bytes = std::max(bytes, std::min(std::size_t{4} << 30, info.free_bytes / 8));
   TERN_ASSIGN(buffer,
@@ -127,7 +127,7 @@ Result<TimedRuns> gpu_clock(const Context& context, const Subject& subject) {
     Context context;
     Subject subject;
     Event begin, end;
-    std::map<std::int64_t, cuda::Graph*> graphs;  // by their nodes
+    std::map<std::int64_t, cuda::Graph*> graphs;  // by number of nodes
     State(const Context& on, Subject of, Event from, Event to)
         : context(on), subject(std::move(of)), begin(std::move(from)), end(std::move(to)) {}
     State(const State&) = delete;
@@ -154,7 +154,7 @@ Result<TimedRuns> gpu_clock(const Context& context, const Subject& subject) {
                     return {};
                   }));
       graph = captured;
-      TERN_RETURN_IF_ERROR(cuda::replay(graph, stream));  // the first brings it to the device
+      TERN_RETURN_IF_ERROR(cuda::replay(graph, stream));  // the first replay uploads it to the device
     }
     TERN_RETURN_IF_ERROR(state->begin.record(state->context.stream()));
     for (std::int64_t i = 0; i < replays; ++i) TERN_RETURN_IF_ERROR(cuda::replay(graph, stream));

@@ -1,4 +1,4 @@
-// What a bench needs of a GPU: its limits, and a clock that counts by events and graphs.
+// What a bench needs on a GPU: its limits, and a clock made of events and graphs.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,13 @@
 
 namespace tern::lab {
 
-// The streaming read and write of a GPU over a buffer of its memory.
+// The limits of a GPU: reading, writing and copying a buffer of its memory, copying from the host, and matrix
+// instructions.
 class GpuLimits {
  public:
   static Result<GpuLimits> make(const Context& context, std::size_t bytes);
-  // GB/s of one pass; 0 for a limit that is not of memory. The first of each is preceded by a search for the best loop.
+  // GB/s or 10^9 operations per second of one pass; 0 for a limit that the GPU does not have. The first call for each
+  // limit searches for its fastest loop.
   double measure(Limit limit);
   [[nodiscard]] const std::vector<CalibratedLoop>& calibrated() const;
 
@@ -23,7 +25,7 @@ class GpuLimits {
   std::shared_ptr<State> state_;
 };
 
-// Times runs of a subject as a graph that is replayed: no launch from the host counts.
+// Times runs of a subject as replays of a graph, so that launches from the host are not measured.
 Result<TimedRuns> gpu_clock(const Context& context, const Subject& subject);
 
 }  // namespace tern::lab

@@ -1,4 +1,5 @@
-// Matrix instructions on registers, and on shared memory for the second operand: what the arithmetic of a GPU allows.
+// Loops of matrix instructions only: the peak of a GPU's arithmetic. Operands are in registers; wgmma reads its second
+// one from shared memory.
 #include <cuda_runtime.h>
 
 #include "lab/gpu_loops.h"
@@ -8,7 +9,7 @@ namespace {
 
 constexpr int kWarp = 32;
 
-// Bits without a pattern: arithmetic on zeros takes less power and runs faster.
+// Bits without a pattern, because arithmetic on zeros takes less power and runs faster.
 __device__ unsigned scrambled(unsigned v) {
   v = (v ^ 61U) ^ (v >> 16);
   v *= 9U;
@@ -19,7 +20,7 @@ __device__ unsigned scrambled(unsigned v) {
 // The same as two bf16 between 1 and 2, of either sign.
 [[maybe_unused]] __device__ unsigned scrambled_bf16(unsigned v) { return (scrambled(v) & 0x807F807FU) | 0x3F803F80U; }
 
-// --- a warp's own instructions, from sm_80 on ---
+// --- instructions of one warp, from sm_80 on ---
 
 constexpr int kWarps = 8, kChains = 8, kSteps = 4096;
 
@@ -133,7 +134,7 @@ int launch(std::uint64_t* sink, int multiprocessors, void* stream) {
   return cudaGetLastError();
 }
 
-// Operations of one multiprocessor in a launch.
+// Operations per multiprocessor and launch.
 constexpr double warp_operations(int k) { return 2.0 * 16 * 8 * k * kChains * kSteps * kWarps * 2; }
 constexpr double group_operations(int k) { return 2.0 * 64 * 128 * k * 4 * kSteps * kGroups; }
 

@@ -1,4 +1,4 @@
-// Reads, writes and copies of a GPU's memory by 16 bytes, several on their way for each thread.
+// Reads, writes and copies a GPU's memory in vectors of 16 bytes, several in flight for each thread.
 #include "lab/gpu_loops.h"
 
 #include <cuda_runtime.h>
@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A block takes neighbouring stretches of kDeep vectors for each thread, every block its share of them.
+// In each step a block takes a stretch of kThreads * kDeep vectors, kDeep for each thread. The blocks take the
+// stretches in turn.
 template <int kDeep>
 __global__ void __launch_bounds__(kThreads) read(const uint4* data, std::size_t vectors, std::uint64_t* sink) {
   unsigned all = 0;
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) copy(const uint4* from, uint4* to, s
   }
 }
 
-// kBlocks for each multiprocessor; 0: one for each stretch.
+// Launches kBlocks blocks for each multiprocessor; 0: one block for each stretch.
 template <int kDeep, int kBlocks>
 int launch_read(void* data, std::size_t bytes, std::uint64_t* sink, int multiprocessors, void* stream) {
   const std::size_t vectors = bytes / sizeof(uint4), stretches = vectors / (kThreads * kDeep);
@@ -61,7 +62,7 @@ int launch_write(void* data, std::size_t bytes, std::uint64_t*, int multiprocess
   return cudaGetLastError();
 }
 
-// One half of the buffer to the other: all of its bytes are read or written.
+// Copies one half of the buffer to the other, so that each byte is either read or written.
 template <int kDeep, int kBlocks>
 int launch_copy(void* data, std::size_t bytes, std::uint64_t*, int multiprocessors, void* stream) {
   const std::size_t vectors = bytes / sizeof(uint4) / 2, stretches = vectors / (kThreads * kDeep);

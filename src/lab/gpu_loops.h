@@ -1,4 +1,4 @@
-// Kernels that do nothing but read, write or copy memory of a GPU, or multiply: its limits.
+// Kernels that only read, write or copy memory of a GPU, or only multiply. They measure its limits.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ std::span<const GpuLoop> gpu_copy_loops();
 // Matrix instructions and nothing else.
 struct GpuComputeLoop {
   const char* name;
-  int capability;     // the least, as 80
-  double operations;  // of one multiprocessor
+  int capability;     // the lowest that has the instructions, such as 80
+  double operations;  // per multiprocessor and launch
   int (*launch)(std::uint64_t* sink, int multiprocessors, void* stream);
 };
 std::span<const GpuComputeLoop> gpu_int8_loops();

@@ -1,4 +1,4 @@
-// Times the bandwidth loops on the pool the kernels use, and remembers the fastest for each thread count.
+// Times the loops on the thread pool that the kernels use, and remembers the fastest for each thread count.
 #include "lab/limits.h"
 
 #include <algorithm>
@@ -37,11 +37,11 @@ Limit int8_limit(std::string_view kernel) {
 
 namespace {
 
-// Threads take pieces as they come, as kernels do: the pass does not wait for one that was held up.
+// Threads take pieces from a queue, as kernels do, so that a pass does not wait for a thread that was held up.
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
-constexpr std::int64_t kComputePieces = 16;  // a thread's
+constexpr std::int64_t kComputePieces = 16;  // for each thread
 
-// About ten milliseconds: long enough that the clock of the processor has settled.
+// Takes about ten milliseconds, long enough for the processor's clock to settle.
 double compute_pass(const ComputeLoop& loop, const Threads& threads) {
   constexpr double kMilliseconds = 10;
   const auto seconds = [&](std::int64_t steps) {
@@ -77,7 +77,7 @@ Result<Limits> Limits::make(std::shared_ptr<MemoryResource> memory, std::size_t 
   limits.compute_loops_[Limit::vnni_peak] = vnni_loops(all);
   limits.compute_loops_[Limit::amx_peak] = amx_loops(all);
   limits.compute_loops_[Limit::f32_peak] = f32_loops(all);
-  std::memset(limits.buffer_.data(), 0, limits.buffer_.bytes());  // pages exist before the first pass
+  std::memset(limits.buffer_.data(), 0, limits.buffer_.bytes());  // allocates the pages before the first pass
   return limits;
 }
 
@@ -119,8 +119,8 @@ std::string_view Limits::loop_name(Limit limit, std::size_t loop) const {
   return limit == Limit::streaming_read ? read_loops_[loop].name : write_loops_[loop].name;
 }
 
-// Every loop over quarters of the buffer in turn, so that none reads what the one before it left in the caches; then
-// the best few over all of it.
+// Times every loop over a quarter of the buffer, each on the next quarter, so that no loop finds in the caches what the
+// loop before it left there. Then times the best few over the whole buffer.
 std::size_t Limits::calibrate(Limit limit, const Threads& threads) {
   constexpr std::size_t kRounds = 3, kFinalists = 3, kQuarters = 4;
   const std::size_t loops = counts_operations(limit)         ? compute_loops(limit).size()

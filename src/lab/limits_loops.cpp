@@ -10,14 +10,15 @@ namespace {
 
 constexpr std::size_t kLineBytes = 64;
 
-// Through an integer: the address may lie behind the buffer, which a prefetch forgives and pointer arithmetic does not.
+// Computes the address as an integer, because it may be after the end of the buffer: a prefetch may go there, pointer
+// arithmetic may not.
 inline void prefetch(const std::byte* from, std::size_t ahead) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead));  // NOLINT
 }
 
 #if defined(__x86_64__)
 
-// Non-temporal stores are weakly ordered: the pass is over when they have left the core.
+// Non-temporal stores are weakly ordered, so a pass ends when they have left the core.
 inline void finish_stores() { _mm_sfence(); }
 
 namespace sse2 {

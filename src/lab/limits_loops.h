@@ -10,11 +10,11 @@
 
 namespace tern::lab {
 
-// What one loop step of one stream covers; with four streams the stretches must also be whole steps.
+// The bytes of one step of one stream. With four streams each stretch must still be whole steps.
 inline constexpr std::size_t kLoopStepBytes = 256;
 inline constexpr std::size_t kLoopMultipleBytes = 4 * kLoopStepBytes;
 
-// They take 64-byte aligned pointers and a multiple of kLoopMultipleBytes.
+// The loops take 64-byte aligned pointers and a multiple of kLoopMultipleBytes.
 struct ReadLoop {
   std::string_view name;
   std::uint64_t (*run)(const std::byte* data, std::size_t bytes);  // the bitwise or of all 64-bit words

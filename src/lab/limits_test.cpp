@@ -1,4 +1,4 @@
-// Every candidate loop reads and writes each byte it is given, and no other; limits are positive.
+// Every candidate loop reads or writes all bytes of its buffer and no others; limits are positive.
 #include "lab/limits.h"
 
 #include <gtest/gtest.h>

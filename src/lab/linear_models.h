@@ -10,7 +10,7 @@ namespace tern::lab {
 
 struct ModelProblem {
   Linear::Problem problem;
-  std::int64_t times = 1;  // in the model
+  std::int64_t times = 1;  // how often it occurs in the model
 };
 struct ModelCase {
   std::string name;
@@ -19,8 +19,8 @@ struct ModelCase {
   std::vector<ModelProblem> problems;
 };
 
-// The model of the request with int8 activations and, unless the request names a type, with f32 ones. An unknown model
-// is an error that lists the known ones.
+// The model of the request: with x in the request's type, or else with int8 (in w2a8) and with f32. An unknown model is
+// an error that lists the known ones.
 Result<std::vector<ModelCase>> linear_models(const BenchRequest& request);
 
 // A linear problem on filled buffers.

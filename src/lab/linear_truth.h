@@ -1,5 +1,5 @@
-// The truth of linear for tests and the selftest: docs/numerics.md said once more, slowly, from canonical codes and
-// scales. It knows no tiles, so what packing puts in a wrong place is found.
+// The truth of linear for tests and the selftest: docs/numerics.md implemented a second time, slowly, from canonical
+// codes and scales. It uses no tiles, so it finds what packing puts in a wrong place.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,9 @@
 
 namespace tern::lab {
 
-// Scales by group: t of one output from the exact sums of its groups and their scales, before it is divided by the
-// token's scale. Chains of 128 groups, a fused multiply-add for each group; the results of the chains in order.
+// For scales by group: combines the exact sums of the groups of one output with their scales, before the division by
+// the token's scale. Groups are in chains of 128, with one fused multiply-add for each group; the results of the chains
+// are added in order.
 inline float group_sum(std::span<const std::int64_t> dots, std::span<const float> scales) {
   float total = 0;
   for (std::size_t first = 0; first < dots.size(); first += 128) {
@@ -32,7 +33,7 @@ inline float group_sum(std::span<const std::int64_t> dots, std::span<const float
   return total;
 }
 
-// One matrix of a problem with what belongs to it.
+// One matrix of a problem with its data.
 struct TruthMatrix {
   Linear::Matrix spec;
   const std::uint8_t* codes = nullptr;  // canonical rows of the problem's format
@@ -41,7 +42,7 @@ struct TruthMatrix {
   const float* residual = nullptr;  // [m, n], rounded to y's type here
 };
 
-// What is left of v when it is stored, and its bytes.
+// v rounded to the type in which it is stored, and the stored bytes.
 inline double stored(float v, DType dtype) {
   if (dtype == DType::f16) return static_cast<double>(simd::from_f16(simd::to_f16(v)));
   if (dtype == DType::bf16) return static_cast<double>(simd::from_bf16(simd::to_bf16(v)));
@@ -59,8 +60,8 @@ inline void append_stored(std::vector<std::byte>& to, float v, DType dtype) {
 
 class LinearTruth {
  public:
-  // m tokens: `bytes` with their scales where the problem's x is i8 (without scales for i32), else `floats`, which are
-  // rounded to x's type here.
+  // m tokens. If the problem's x is i8, they are `bytes` with their scales (none for i32 results); otherwise `floats`,
+  // which are rounded to x's type here.
   LinearTruth(const Linear::Problem& problem, std::int64_t m, const std::int8_t* bytes, const float* floats,
               const float* x_scales)
       : p_(problem), m_(m), k_(static_cast<std::size_t>(problem.k)) {
@@ -75,7 +76,7 @@ class LinearTruth {
     }
   }
 
-  // The bytes of y, [m, n], where the contract decides them.
+  // The bytes of y, [m, n], in the modes whose bits the contract fixes.
   [[nodiscard]] std::vector<std::byte> bits(const TruthMatrix& matrix) const {
     const Linear::Matrix& spec = matrix.spec;
     const auto n = static_cast<std::size_t>(spec.n);
@@ -111,8 +112,8 @@ class LinearTruth {
     return y;
   }
 
-  // y in f64 before it is rounded, and sum |x||w| + |bias| + |residual|: what the bound of float modes is made of.
-  // There is no activation in it.
+  // y in f64 before rounding, and size = sum |x||w| + |bias| + |residual|, from which the error bound of the float
+  // modes is computed. Neither includes the activation.
   struct Near {
     std::vector<double> y, size;
   };
@@ -170,7 +171,7 @@ class LinearTruth {
         weights.push_back(static_cast<std::int8_t>(read_code(p_.format, matrix.codes + row * line, i)));
     return weights;
   }
-  // Of columns [first, last).
+  // The sum over columns [first, last).
   [[nodiscard]] std::int64_t dot(std::size_t m, const std::int8_t* w, std::size_t first, std::size_t last) const {
     std::int64_t sum = 0;
     for (std::size_t i = first; i < last; ++i) sum += q_[m * k_ + i] * w[i];
@@ -194,8 +195,8 @@ class LinearTruth {
   Linear::Problem p_;
   std::int64_t m_;
   std::size_t k_;
-  std::vector<std::int8_t> q_;  // [m, k], of exact sums
-  std::vector<double> x_;       // [m, k], where activations stay floats
+  std::vector<std::int8_t> q_;  // [m, k], for exact sums
+  std::vector<double> x_;       // [m, k], if the activations stay floats
   std::vector<float> s_;        // [m]
 };
 

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A run slower than this gets fewer samples: it is long enough to average out what disturbs short ones.
+// A run slower than this gets fewer samples: it is long enough to average out the disturbances of short ones.
 constexpr double kSlowRun = 0.5;
 constexpr int kSlowRepetitions = 5;
 constexpr int kRepetitions = 30;
@@ -26,7 +26,7 @@ struct Batch {
   double seconds = 0;
 };
 
-// The first run warms up and is not trusted to size the batch; a run that fills a sample alone needs no batch.
+// The first run only warms up and does not size the batch, unless it alone is as long as ten samples.
 Result<Batch> size_batch(const TimedRuns& kernel, double min_sample_s) {
   Batch batch;
   TERN_ASSIGN(first_s, kernel(1));
@@ -68,7 +68,7 @@ Result<Samples> sample(const TimedRuns& kernel, const std::function<double()>& l
   Samples samples;
   samples.runs_per_sample = batch.runs;
   const bool adaptive = sampling.repetitions <= 0;
-  if (adaptive && run_s > sampling.budget_s) {  // so slow that the one run is its own sample
+  if (adaptive && run_s > sampling.budget_s) {  // so slow that this one run is the only sample
     samples.limits.push_back(limit());
     samples.run_s.push_back(run_s);
     return samples;

@@ -9,11 +9,11 @@
 
 namespace tern::lab {
 
-// The value below which the share `q` of the values lies, between neighbours in proportion. 0 for no values.
+// The q-quantile, interpolated linearly between neighbours; 0 for no values.
 double quantile(std::vector<double> values, double q);
 double median(std::vector<double> values);
 
-// Seconds for so many runs in a row. A GPU answers from its events, a CPU from the wall clock.
+// The seconds that `runs` runs in a row take: from events on a GPU, from the wall clock on a CPU.
 using TimedRuns = std::function<Result<double>(std::int64_t runs)>;
 
 // Times run(turn) on the wall clock; turn counts up over all calls, so that a cold subject can walk its buffers.
@@ -21,10 +21,10 @@ TimedRuns wall_clock(std::function<Status(std::int64_t turn)> run);
 
 struct Sampling {
   int repetitions = 0;  // 0: about 30, at least 5 for a run slower than half a second, within the budget
-  double budget_s = 8;  // no new sample is begun after this; ignored when repetitions are given
-  // Shorter runs are timed in batches: neither the clock nor a thread that must wake up counts.
+  double budget_s = 8;  // no new sample starts after this; ignored when repetitions are given
+  // Shorter runs are timed in batches, so that neither the clock's resolution nor the wake-up of a thread matters.
   double min_sample_s = 0.01;
-  bool warm = false;  // an untimed run precedes each sample, to bring back what the limit's pass drove out
+  bool warm = false;  // an untimed run precedes each sample, to reload what the limit's pass evicted
 };
 
 struct Samples {

@@ -101,7 +101,7 @@ TEST(Measure, WallClockCountsTurnsAndPassesErrorsOn) {
   const auto failed = timed(5);
   EXPECT_EQ(failed.code(), Code::internal);
   EXPECT_EQ(turns, (std::vector<std::int64_t>{0, 1, 2, 3}));
-  EXPECT_EQ(sample(timed, [] { return 1.0; }, {}).ok(), true);  // turns go on behind the failure
+  EXPECT_EQ(sample(timed, [] { return 1.0; }, {}).ok(), true);  // turns go on after the failure
 }
 
 }  // namespace

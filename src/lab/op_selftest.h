@@ -17,7 +17,7 @@ struct Comparison {
   std::string difference;  // problem and element of the first difference; empty when all were equal
 };
 
-// The kernel it is compared with.
+// The kernel that a kernel is compared with.
 inline std::string reference_of(const KernelDescription& kernel) {
   return kernel.op + "." + kernel.format + ".reference";
 }
@@ -25,7 +25,7 @@ inline std::string reference_of(const KernelDescription& kernel) {
 // Where the reference runs: a CPU, whatever TERN_DEVICE says.
 inline Context reference_context() { return detail::ContextState::cpu_beside(1); }
 
-// Data of the host in a context's memory, and back.
+// Copies data of the host to a context's memory, and back.
 inline Result<Tensor> upload(const Context& context, const void* data, DType dtype, const Shape& shape) {
   auto tensor = context.allocate(dtype, shape, "selftest");
   if (!tensor.ok()) return tensor;
@@ -38,13 +38,13 @@ inline Status download(const Context& context, const Tensor& tensor, void* data)
   return copied.ok() ? context.stream().synchronize() : std::move(copied);
 }
 
-// One of the types the kernel takes.
+// A random one of the types that the kernel accepts.
 inline Result<DType> random_dtype(Random& random, const KernelDescription& kernel) {
   return parse_dtype(
       kernel.dtypes[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(kernel.dtypes.size())))]);
 }
 
-// Compares one kernel of the op with the op's reference, on problems that its line of the list says it takes.
+// Compare one kernel of the op with the op's reference, on problems that its KernelDescription says it accepts.
 Result<Comparison> selftest_ternary_quantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_ternary_dequantize(const Context& context, const KernelDescription& kernel);
 Result<Comparison> selftest_activation_quantize(const Context& context, const KernelDescription& kernel);

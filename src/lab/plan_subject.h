@@ -1,4 +1,5 @@
-// Any op's plan as a subject of the bench: selected, with its workspace and the arguments of every copy.
+// Makes a subject of the bench from any op's plan: selects it, allocates its workspace, keeps the arguments of every
+// copy.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace tern::lab {
 
-// Before a gigabyte is filled: does the kernel that was asked for, or any, take the problem?
+// Checks, before a gigabyte is filled, that the kernel that was asked for (or any) accepts the problem.
 template <class Op>
 Status check_kernels(const BenchRequest& request, const Context& context, const typename Op::Problem& problem) {
   TERN_RETURN_IF_ERROR(Plan<Op>::select(

@@ -21,7 +21,7 @@ struct QparamsInput {
   std::vector<std::byte> x;
 };
 
-// Ranges of values on one or both sides of 0, of one value, of nothing, tiny and huge ones, and some with outliers.
+// The values are on one or both sides of 0, all equal, all 0, tiny, huge, or with outliers.
 inline QparamsInput random_qparams(Random& random, DType dtype, Format format) {
   QparamsInput in;
   auto& p = in.problem;
@@ -31,7 +31,7 @@ inline QparamsInput random_qparams(Random& random, DType dtype, Format format) {
   p.format = format;
   p.scale_dtype = random.below(2) == 0 ? DType::f32 : dtype;
   const std::int64_t elements = *element_count(p.shape);
-  p.method = static_cast<QparamsMethod>(random.below(elements < 1000 ? 4 : 3));  // mse takes the reference its time
+  p.method = static_cast<QparamsMethod>(random.below(elements < 1000 ? 4 : 3));  // mse is slow in the reference
   const CodeRange all = code_range(format);
   p.zero_points =
       p.method == QparamsMethod::minmax || all.min == 0 || (p.method != QparamsMethod::absmax && random.below(2) == 0);
@@ -58,7 +58,7 @@ inline QparamsInput random_qparams(Random& random, DType dtype, Format format) {
   return in;
 }
 
-// A problem of dynamic_quantize with the same data; methods that it does not have become minmax or absmax.
+// A problem of dynamic_quantize with the same data; methods that dynamic_quantize lacks become minmax or absmax.
 inline DynamicQuantize::Problem dynamic_of(const ChooseQparams::Problem& p, AffineMath math) {
   return {.shape = p.shape,
           .granularity = p.granularity,

@@ -1,4 +1,4 @@
-// Made-up weights: bell-shaped, of a network's size, the same for every thread count, at memory speed.
+// Random weights: bell-shaped, as large as a network's, the same for every thread count, made at memory speed.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Random weights: the same for every thread count, with the moments that are promised.
+// Random weights: the same for every thread count, with the promised moments.
 #include "lab/random_weights.h"
 
 #include <gtest/gtest.h>

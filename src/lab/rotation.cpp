@@ -9,10 +9,10 @@
 namespace tern::lab {
 namespace {
 
-// What packed weights want.
+// The alignment that packed weights need.
 std::size_t part_alignment(const Context& context) { return context.device().id.kind == DeviceKind::cuda ? 256 : 64; }
 
-// What this process may still take: a tenth is left to everybody else, and the limits get their buffer later.
+// The memory that this process may still take: a tenth is left to others, and the limits allocate their buffer later.
 Result<std::size_t> spare_memory_bytes(const BenchRequest& request, const Context& context) {
   TERN_ASSIGN(info, context.memory_info());
   const std::size_t available = info.free_bytes;
@@ -23,7 +23,7 @@ Result<std::size_t> spare_memory_bytes(const BenchRequest& request, const Contex
 }  // namespace
 
 std::size_t cold_rotation_bytes(const Device& device) {
-  constexpr std::size_t kUnknownCache = std::size_t{64} << 20;  // larger than most where nothing is known
+  constexpr std::size_t kUnknownCache = std::size_t{64} << 20;  // if nothing is known: larger than most
   std::size_t largest = 0;
   for (const Cache& cache : device.caches)
     largest = std::max(largest, cache.bytes * static_cast<std::size_t>(cache.count));

@@ -1,4 +1,4 @@
-// Copies of a problem's buffers, as many as it takes that a run finds none of its own in the caches.
+// Copies of a problem's buffers: so many that a run finds none of its data in the caches.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace tern::lab {
 // How many copies of `copy_bytes` a request wants, and how many the memory allows.
 struct RotationPlan {
   std::int64_t copies = 1;
-  std::string note;  // why there are fewer than wanted; empty when there are not
+  std::string note;  // why there are fewer than wanted; empty if there are as many
 };
 
 // Four times the last-level cache, as far as the device knows its caches.
 std::size_t cold_rotation_bytes(const Device& device);
 
-// `available_bytes` is what may be taken. Not even one copy is an insufficient_memory.
+// `available_bytes` may be taken. If not even one copy fits, the error is insufficient_memory.
 Result<RotationPlan> plan_rotation(std::size_t copy_bytes, std::size_t wanted_bytes, std::size_t available_bytes);
 
 class Rotation {

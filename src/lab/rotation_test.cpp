@@ -1,4 +1,4 @@
-// How many copies a cold bench takes, and that they lie apart.
+// How many copies a cold bench makes, and that they do not overlap.
 #include "lab/rotation.h"
 
 #include <gtest/gtest.h>

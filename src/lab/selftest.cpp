@@ -35,8 +35,8 @@ const OpSelftest* find(std::string_view op) {
   return nullptr;
 }
 
-// Why TERN_FORCE_KERNEL lets another kernel run in a kernel's place; empty: it does not. Where it names none that can
-// run here, select() says so.
+// Why TERN_FORCE_KERNEL makes another kernel run in place of this one; empty if it does not. If it names no kernel that
+// can run here, select() reports that.
 std::string displaced(const Options& options, const std::vector<KernelDescription>& list,
                       const KernelDescription& kernel) {
   bool binds = false;

@@ -9,7 +9,7 @@
 
 namespace tern::lab {
 
-// The quantization a request speaks of, on the op's default shape where it names none. Refuses an m and an empty shape.
+// The quantization of a request, on the op's default shape if it names none. Refuses an m and an empty shape.
 Result<TernaryQuantize::Problem> ternary_problem(const BenchRequest& request);
 
 // rows, cols, dtype, scheme, granularity and format of a record.
@@ -17,7 +17,8 @@ nlohmann::ordered_json problem_json(const TernaryQuantize::Problem& problem);
 
 class TernaryCopies {
  public:
-  // Random weights in every copy; codes and scales zero, their pages touched. The problem must be one that a plan took.
+  // Fills every copy with random weights. Codes and scales are zeros, so that their pages exist. The problem must be
+  // one that a plan accepts.
   static Result<TernaryCopies> make(const BenchRequest& request, const Context& context,
                                     const TernaryQuantize::Problem& problem);
 

@@ -1,4 +1,4 @@
-// Made-up weights: random ones as checkpoints have them, and the awkward ones that kernels get wrong.
+// Weights for tests: random ones as checkpoints have them, and the awkward ones that kernels get wrong.
 #pragma once
 
 #include <array>
@@ -45,20 +45,20 @@ constexpr std::string_view name(Pattern pattern) {
 inline void fill_weights(Pattern pattern, Random& random, float* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) switch (pattern) {
       case Pattern::gaussian: x[i] = 0.02F * random.gaussian(); break;
-      case Pattern::denormal: x[i] = std::ldexp(random.gaussian(), -140); break;  // and the floors of the scales
+      case Pattern::denormal: x[i] = std::ldexp(random.gaussian(), -140); break;  // and the lower bounds of scales
       case Pattern::equal: x[i] = -0.75F; break;
       case Pattern::outlier: x[i] = i == n / 2 ? 3e38F : random.gaussian(); break;
       case Pattern::zeros: x[i] = random.below(2) == 0 ? 0.0F : -0.0F; break;
-      // Neighbours of 1/2, with a few 1s: for absmax the threshold itself, and one step on either side.
+      // Neighbours of 1/2, with a few 1s: for absmax the threshold itself and one step on either side of it.
       case Pattern::threshold:
         x[i] = i % 64 == 0 ? 1.0F : std::nextafter(0.5F, random.below(2) == 0 ? 0.0F : 1.0F);
         if (random.below(3) == 0) x[i] = 0.5F;
         if (random.below(2) == 0) x[i] = -x[i];
         break;
-      // Sums that come out differently when their order is wrong (random data hardly ever shows it).
+      // Sums that differ when their order is wrong (random data hardly ever shows it).
       case Pattern::order: x[i] = i % 1024 == 0 ? 1024.0F : i % 1024 == 1 ? 0x1p-14F : 0x1p-45F; break;
     }
-  if (pattern == Pattern::order)  // permuted, so that the large ones meet every lane
+  if (pattern == Pattern::order)  // permuted, so that large values reach every lane
     for (std::int64_t i = n - 1; i > 0; --i) std::swap(x[i], x[random.below(i + 1)]);
 }
 

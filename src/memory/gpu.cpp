@@ -1,4 +1,4 @@
-// Memory of a GPU from a stream-ordered pool, and pinned memory of the host.
+// GPU memory from a stream-ordered pool, and pinned host memory.
 #include "memory/gpu.h"
 
 #include <algorithm>
@@ -14,11 +14,13 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 constexpr std::string_view kWhere = "gpu_memory";
 
-// Of all contexts, so that adaptors need not know of them. A stream is there as often as contexts have it.
+// The streams of all contexts, each with its device. The list is global so that memory adaptors need no context. A
+// stream that several contexts use is listed once for each.
 std::mutex streams_mutex;
 std::vector<std::pair<int, cuda::Stream*>> served;
 
-// Makes a stream wait for what lies on all others of its device. What is being captured does not run yet.
+// Makes `waiting` wait for the work submitted so far to every listed stream of the device. Streams that are capturing a
+// graph are skipped: captured work does not run yet.
 Status wait_for_all(int device, cuda::Stream* waiting, cuda::Event* event) {
   const std::scoped_lock lock(streams_mutex);
   for (const auto& [of, stream] : served) {
@@ -31,8 +33,8 @@ Status wait_for_all(int device, cuda::Stream* waiting, cuda::Event* event) {
   return {};
 }
 
-// Allocations and frees lie on a stream of their own. An allocation is there when allocate() returns, for any stream; a
-// free waits, on that stream, for what was put on the streams of the context before.
+// Allocates and frees on a stream of its own. When allocate() returns, any stream may use the block. A free waits, on
+// that stream, for the work submitted before it to the streams of all contexts on this device.
 class Pool final : public GpuMemory {
  public:
   static Result<std::shared_ptr<GpuMemory>> open(int index, std::size_t kept_bytes) {
@@ -107,7 +109,7 @@ class Pool final : public GpuMemory {
 
   [[nodiscard]] Result<GpuMemoryInfo> info() const override {
     TERN_ON_GPU(index_);
-    TERN_RETURN_IF_ERROR(cuda::synchronize(stream_));  // frees that are done count
+    TERN_RETURN_IF_ERROR(cuda::synchronize(stream_));  // so that finished frees are counted
     TERN_ASSIGN(bytes, cuda::memory_bytes());
     TERN_ASSIGN(pool, cuda::info(pool_));
     return GpuMemoryInfo{.total_bytes = bytes.total,

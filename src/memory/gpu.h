@@ -1,4 +1,4 @@
-// Streams whose work memory of a GPU may serve: a block that is freed waits for what lies on them.
+// Registers the streams that may use GPU memory: a free waits for the work submitted to them.
 #pragma once
 
 #include "device/cuda.h"

@@ -1,4 +1,4 @@
-// Host memory from the C library; large blocks on huge pages where the system gives them.
+// Host memory from the C library, on huge pages for large blocks where the system has them.
 #include <algorithm>
 #include <cstdlib>
 
@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kMinAlignment = 64;  // a cache line: no two allocations share one
 
-// Reading weights is 2 to 4 % faster on huge pages (Xeon model 207, one and two threads), 2560 x 2560 trits by two
-// threads 15 %. A block is rounded up to whole ones where that costs at most a third of it, else its last part has
-// small pages.
+// Huge pages make reading weights 2 to 4 % faster (Xeon model 207, one and two threads), and 15 % for 2560 x 2560 trits
+// with two threads. A block is rounded up to whole huge pages if that adds at most a third of its size; otherwise its
+// tail uses small pages.
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 // How many bytes of a block to put on huge pages.
@@ -29,7 +29,7 @@ constexpr std::size_t huge_bytes(std::size_t bytes) {
 static_assert(huge_bytes(2560 * 2560 / 4) == kHugePageBytes && huge_bytes(kHugePageBytes / 2) == 0);
 static_assert(huge_bytes(2 * kHugePageBytes + 1) == 2 * kHugePageBytes);
 
-// A wish, which the system may ignore.
+// Only a hint: the system may ignore it.
 void ask_for_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
   (void)madvise(data, bytes, MADV_HUGEPAGE);

@@ -1,4 +1,4 @@
-// Adaptors for memory that runs out: one that stops at a number of bytes, one that makes room and tries again.
+// Memory adaptors: one limits the bytes in use, the other makes room and retries when memory runs out.
 #include <atomic>
 
 #include "base/errors.h"

@@ -1,4 +1,4 @@
-// Memory that a pool takes before anybody asks for it.
+// Makes a pool reserve memory before the first allocation needs it.
 #include "tern/memory.h"
 
 #include "base/errors.h"

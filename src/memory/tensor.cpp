@@ -59,7 +59,7 @@ Result<Tensor> Tensor::allocate(std::shared_ptr<MemoryResource> memory, DType dt
 }
 
 Tensor::~Tensor() {
-  // A resource that refuses its own block reports it through its statistics; a destructor has nobody to tell.
+  // A destructor cannot return the error of a failed deallocation.
   if (data_ != nullptr) (void)memory_->deallocate(data_, bytes_).ok();
 }
 

@@ -1,4 +1,4 @@
-// One contract for every memory resource, then what each adaptor adds, tensors and the ledger of workspaces.
+// One contract for every memory resource, then what each adaptor adds, tensors, and the workspace ledger.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,7 +21,7 @@ struct NamedResource {
   std::function<std::shared_ptr<MemoryResource>()> make;
 };
 
-// Taken and given back at once; what there is no room for is an error that leaves nothing in use.
+// preallocate() takes the memory and gives it back at once. If there is no room, it fails and leaves nothing in use.
 TEST(Preallocation, TakesAndGivesBack) {
   const auto counted = with_statistics(host_memory());
   ASSERT_TRUE(preallocate(*counted, 5000).ok());
@@ -184,7 +184,7 @@ TEST(Tensors, OwnTheirMemoryAndGiveItBack) {
   EXPECT_TRUE(memory->live().empty());
 }
 
-// Whether the mapping around an address was asked for on huge pages: flag "hg" of /proc/self/smaps.
+// Whether huge pages were requested for the mapping that contains an address: flag "hg" in /proc/self/smaps.
 bool huge_pages_asked_for(const void* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   std::ifstream maps("/proc/self/smaps");

@@ -1,5 +1,5 @@
-// Folds over n terms by a block of threads, as they are easiest to read, for the plain CUDA kernels. For .cu files
-// only.
+// Reductions over n terms by one thread block, written for readability: the cuda_simple kernels use them. For .cu
+// files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,14 +9,14 @@
 namespace tern::cuda {
 namespace {
 
-constexpr int kThreads = 256;  // one for each quad of a block of the contract's sums
+constexpr int kThreads = 256;  // one per quad of a 1,024-element block of the sum
 
-// The contract's sum of term(i) over a range, for every thread of the block.
+// The sum of term(i) for i < n, in the order of docs/numerics.md. Every thread of the block gets it.
 template <class Term>
 __device__ double ordered_sum(std::int64_t n, Term term) {
   __shared__ double quads[kThreads], total;
   const int thread = static_cast<int>(threadIdx.x);
-  double levels[48];  // thread 0: the sum of 2^i blocks, where bit i of the count of blocks is set
+  double levels[48];  // thread 0 only: level i is the sum of 2^i blocks if bit i of `blocks` is set
   std::int64_t blocks = 0;
   for (std::int64_t start = 0; start < n; start += 1024, ++blocks) {
     double a[4] = {};
@@ -24,7 +24,7 @@ __device__ double ordered_sum(std::int64_t n, Term term) {
       if (const std::int64_t i = start + 4 * thread + j; i < n) a[j] = term(i);
     quads[thread] = __dadd_rn(0.0, __dadd_rn(__dadd_rn(a[0], a[1]), __dadd_rn(a[2], a[3])));
     __syncthreads();
-    if (thread < 32)  // a lane adds its 8 quads, the first to +0, which above made +0 of -0
+    if (thread < 32)  // each lane adds its 8 quads; the 0.0 above is the lane's initial value
       for (int j = 1; j < 8; ++j) quads[thread] = __dadd_rn(quads[thread], quads[thread + 32 * j]);
     __syncthreads();
     for (int half = 16; half > 0; half /= 2) {
@@ -40,7 +40,7 @@ __device__ double ordered_sum(std::int64_t n, Term term) {
     __syncthreads();
   }
   if (thread == 0) {
-    double sum = 0;  // an odd one is carried up
+    double sum = 0;  // a block without a partner moves up a level
     for (int level = 0; blocks >> level != 0; ++level)
       if ((blocks >> level & 1) != 0) sum = __dadd_rn(levels[level], sum);
     total = sum;
@@ -51,7 +51,7 @@ __device__ double ordered_sum(std::int64_t n, Term term) {
   return sum;
 }
 
-// The largest of term(i) and 0.
+// The largest of 0 and every term(i). Every thread of the block gets it.
 template <class T, class Term>
 __device__ T largest(std::int64_t n, Term term) {
   __shared__ T top[kThreads];

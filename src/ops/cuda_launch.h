@@ -1,5 +1,5 @@
-// What the launchers of CUDA kernels get: where to launch, and the word in which a kernel reports bad data. Seen by
-// host code and by .cu files.
+// What launchers of CUDA kernels receive: where to launch, and the status word in which kernels report bad data.
+// Included by host code and by .cu files.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace tern::cuda {
 enum Finding : std::uint64_t {
   kNonFinite,         // element of x (row * k + column) that is NaN or infinite, under NonFinite::reject
   kInvalidCode,       // element (row * k + column) whose code is not one of its scheme
-  kScaleTooLarge,     // range whose scale the type it is stored in cannot hold
-  kInvalidScale,      // index of a scale, given by the caller, that is not finite and above 0 (or whose 1/s is not)
+  kScaleTooLarge,     // range whose scale overflows the type it is stored in
+  kInvalidScale,      // index of a caller's scale s where s or 1/s is not finite and above 0
   kInvalidZeroPoint,  // index of a zero point that is not a code
 };
 
@@ -25,12 +25,12 @@ inline constexpr std::uint64_t kNoFinding = ~std::uint64_t{0};
 
 struct Launch {
   void* stream = nullptr;           // a cudaStream_t
-  std::uint64_t* status = nullptr;  // device memory; findings go there with atomicMin
-  std::uint64_t call = 0;           // shifted into place
+  std::uint64_t* status = nullptr;  // device memory; kernels report with atomicMin
+  std::uint64_t call = 0;           // the call's index, already shifted into place
   int multiprocessors = 1;
-  int device = 0;                  // which is current
-  const Tuning* tuning = nullptr;  // what the caller asked for; null: nothing
-  bool dependent = false;          // may begin while the kernel before runs out, where that is an sm_90 or newer
+  int device = 0;                  // the current one
+  const Tuning* tuning = nullptr;  // what the caller asked for; may be null
+  bool dependent = false;          // may start before the previous kernel ends (sm_90 and newer)
 };
 
 constexpr std::uint64_t finding(std::uint64_t call, Finding kind, std::int64_t index) {

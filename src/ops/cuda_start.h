@@ -1,4 +1,4 @@
-// Starting a CUDA kernel with the attributes that its grid asks for. For .cu files only.
+// Launches a CUDA kernel with the launch attributes that its grid needs. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,11 +14,11 @@ namespace {
 struct Grid {
   dim3 blocks, threads;
   std::int64_t shared_bytes = 0;
-  unsigned cluster = 1;    // blocks of a cluster, along x
-  bool dependent = false;  // programmatic dependent launch, only of code compiled for sm_90 or newer
+  unsigned cluster = 1;    // blocks per cluster, along x
+  bool dependent = false;  // programmatic dependent launch; only for code compiled for sm_90 or newer
 };
 
-// Returns a cudaError_t, of this start alone.
+// Returns the cudaError_t of this launch, not of an earlier one.
 template <class... Arguments, class... Given>
 int start(void (*kernel)(Arguments...), const Grid& grid, const Launch& launch, const Given&... given) {
   cudaLaunchAttribute attributes[2] = {};

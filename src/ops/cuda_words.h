@@ -1,5 +1,5 @@
-// Words that the CUDA kernels of several ops share: elements of the four float types, quads of them, and findings. For
-// .cu files only.
+// What CUDA kernels of several ops share: the four float element types, quads of elements, reports of bad data, and
+// cheap integer division. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,8 +13,8 @@
 namespace tern::cuda {
 namespace {
 
-// An element type: its bits, the type its schemes compute in, and both ways between them. Widening is exact, rounding
-// is to the nearest even with denormals kept; neither is touched by --fmad or --ftz.
+// An element type: Raw holds its bits, and its schemes compute in Math. widen() is exact; round() rounds to nearest
+// even and keeps denormals. Neither depends on --fmad or --ftz.
 struct F32 {
   using Raw = float;
   using Math = float;
@@ -33,11 +33,11 @@ struct Bf16 {
   using Raw = std::uint16_t;
   using Math = float;
   static __device__ float widen(Raw v) { return __uint_as_float(static_cast<unsigned>(v) << 16); }
-  static __device__ Raw round(float v) {  // NaN does not come here
+  static __device__ Raw round(float v) {  // v is never NaN
     const unsigned bits = __float_as_uint(v);
     return static_cast<Raw>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
   }
-  // Two, the first in the low half.
+  // Rounds two values; the first goes to the low half.
   static __device__ unsigned round_pair(float a, float b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     unsigned both;
@@ -66,7 +66,7 @@ struct F16 {
   static __device__ float largest() { return 65504.0F; }
 };
 
-// Calls f<Element>() for a float type.
+// Calls f<E>() with the element type of `dtype`.
 template <class F>
 int with_element(DType dtype, F f) {
   switch (dtype) {
@@ -82,7 +82,7 @@ __device__ inline bool finite(double v) {
   return (static_cast<unsigned>(__double2hiint(v)) & 0x7FFFFFFFU) < 0x7FF00000U;
 }
 
-// NaN as +0, an infinity as the largest finite value of its sign.
+// NaN becomes +0, an infinity the largest finite value of its sign.
 template <class E>
 __device__ typename E::Math saturated(typename E::Math v) {
   if (finite(v)) return v;
@@ -100,7 +100,7 @@ struct Report {
 };
 inline Report report_of(const Launch& launch) { return {launch.status, launch.call}; }
 
-// Four neighbours, which one load reads where they lie on a boundary of their size (16 bytes at most).
+// Four neighbouring elements, aligned to their total size (at most to 16 bytes) so that vector loads can read them.
 template <class E>
 struct alignas(sizeof(typename E::Raw) * 4 > 16 ? 16 : sizeof(typename E::Raw) * 4) Quad {
   typename E::Raw v[4];
@@ -111,15 +111,17 @@ inline bool quads_aligned(const void* x, std::int64_t stride) {
          stride * sizeof(typename E::Raw) % alignof(Quad<E>) == 0;
 }
 
-// a / b and the rest, of numbers that are not negative; most tensors fit in 32 bits, whose division is far cheaper.
+// Quotient and remainder of numbers that are not negative. Divides in 32 bits if both fit, as for most tensors: that is
+// far cheaper.
 __device__ inline std::int64_t divide(std::int64_t a, std::int64_t b, std::int64_t& rest) {
   const std::int64_t quotient = (a | b) >> 32 == 0 ? static_cast<unsigned>(a) / static_cast<unsigned>(b) : a / b;
   rest = a - quotient * b;
   return quotient;
 }
 
-// Quotients of numbers below 2^31 by one that is not above it, without dividing. With 2^shift >= divisor and factor =
-// ceil(2^(31 + shift) / divisor) the product n * factor / 2^(31 + shift) is less than 1 / divisor above n / divisor.
+// Divides numbers below 2^31 by a fixed divisor, at most 2^31, with a multiplication and a shift. With 2^shift >=
+// divisor and factor = ceil(2^(31 + shift) / divisor), n * factor / 2^(31 + shift) exceeds n / divisor by less than
+// 1 / divisor, so both have the same floor.
 struct Divisor {
   std::uint32_t factor = 0;
   int shift = 0;
@@ -130,7 +132,7 @@ struct Divisor {
   }
   __device__ std::uint32_t quotient(std::uint32_t n) const { return __umulhi(n << 1, factor) >> shift; }
 };
-constexpr std::int64_t kDivisible = std::int64_t{1} << 31;  // numbers below it
+constexpr std::int64_t kDivisible = std::int64_t{1} << 31;  // quotient() takes numbers below this
 
 }  // namespace
 }  // namespace tern::cuda

@@ -1,4 +1,4 @@
-// Elements of float tensors one at a time, whatever their type and alignment. dtype is f32, f64, f16 or bf16.
+// Reads and writes single elements of float tensors of any alignment. dtype is f32, f64, f16 or bf16.
 #pragma once
 
 #include <bit>
@@ -28,7 +28,7 @@ void store_element(void* y, std::int64_t index, T v) {
   std::memcpy(static_cast<std::byte*>(y) + index * static_cast<std::int64_t>(sizeof v), &v, sizeof v);
 }
 
-// All of them widen exactly.
+// Every type widens to f64 exactly.
 inline double read_element(const void* x, DType dtype, std::int64_t index) {
   switch (dtype) {
     case DType::f64: return load_element<double>(x, index);
@@ -38,16 +38,17 @@ inline double read_element(const void* x, DType dtype, std::int64_t index) {
   }
 }
 
-// An f64 as the f32 from which f16 and bf16 are then rounded as from the f64 itself. What is not exact becomes the
-// neighbour with an odd last bit, which is never the middle between two halves: they have at least two bits less.
+// Rounds an f64 to f32 such that rounding the result to f16 or bf16 equals rounding the f64 itself. An inexact value
+// becomes the neighbour whose last bit is 1 (round to odd). That f32 is never midway between two halves, because halves
+// have at least two bits fewer.
 inline float to_odd(double v) {
   const auto near = static_cast<float>(v);
   const auto back = static_cast<double>(near);
   const std::uint32_t beyond = std::fabs(back) > std::fabs(v) ? 1 : 0, inexact = back != v ? 1 : 0;
-  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(near) - beyond) | inexact);  // a NaN stays one
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(near) - beyond) | inexact);  // NaN stays NaN
 }
 
-// Rounded once, to nearest even.
+// Rounds once, to nearest even.
 inline void write_element(void* y, DType dtype, std::int64_t index, double v) {
   switch (dtype) {
     case DType::f64: return store_element(y, index, v);
@@ -75,7 +76,7 @@ inline double smallest_of(DType dtype) {
   }
 }
 
-// NaN as +0, infinities as the largest finite value of the type.
+// NaN becomes +0, an infinity the largest finite value of its sign.
 inline double saturated(double v, DType dtype) {
   if (std::isfinite(v)) return v;
   return std::isnan(v) ? 0.0 : std::copysign(largest_of(dtype), v);

@@ -1,4 +1,4 @@
-// What a kernel looks like from outside: its line of the list as data, and its functions.
+// What a kernel looks like from outside: its line of kernels.inc as data, and its functions.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@
 
 namespace tern {
 
-// What kernels of one instruction set, by KernelInfo::isa, make of a problem.
+// What the kernels of one instruction set (KernelInfo::isa) can do with a problem.
 struct IsaFacts {
   std::string_view isa;
-  std::string refused = {};  // why they cannot do it
-  std::string note = {};     // what they leave to another kernel
+  std::string refused = {};  // why they cannot run it
+  std::string note = {};     // which part of it another kernel runs
 };
 
-// What selection needs to know of a problem, whatever its op.
+// What selection needs to know about a problem of any op.
 struct ProblemFacts {
   std::string_view op;
   DType dtype = DType::f32;  // of the float side
@@ -36,16 +36,16 @@ struct ProblemFacts {
   Scheme scheme = Scheme::absmean;
   std::int64_t m = 1;  // the largest number of tokens; 1 where an op has none
   std::int64_t k = 0;
-  std::string refused = {};                        // why no kernel can do it, whatever its line says
-  std::string refused_on_gpu = {};                 // why none of a GPU's can
-  std::vector<IsaFacts> of_isas = {};              // of instruction sets about which there is something to say
+  std::string refused = {};                        // why no kernel can run it, whatever its line says
+  std::string refused_on_gpu = {};                 // why no GPU kernel can run it
+  std::vector<IsaFacts> of_isas = {};              // only for instruction sets with something to report
   std::string epilogue = "none";                   // for the plan's id
-  DType aux = DType::f32;                          // of scales, likewise
-  std::optional<Guarantee> guarantee = {};         // where it depends on the problem; else the kernel's own
-  std::optional<Guarantee> guarantee_on_gpu = {};  // where it is another one there
+  DType aux = DType::f32;                          // of scales; also for the plan's id
+  std::optional<Guarantee> guarantee = {};         // if it depends on the problem; else the kernel's holds
+  std::optional<Guarantee> guarantee_on_gpu = {};  // if it differs on a GPU
 };
 
-// A line of kernels.inc. Everything a kernel demands is here, so that it can be judged where it is not built.
+// A line of kernels.inc. It has every requirement of a kernel, so that selection can judge kernels that are not built.
 struct KernelInfo {
   std::string_view name;  // op.format.isa[.variant]
   std::string_view op;
@@ -61,17 +61,16 @@ struct KernelInfo {
   Guarantee guarantee = {};
 };
 
-// What an op tells the plan room; each op specialises it in its header.
+// What an op tells the planning code in src/plan; each op specialises it in its header.
 template <class Op>
 struct OpTraits;
 
 // Where a kernel runs: the threads it may use, and its scratch memory.
 struct Exec {
   const Threads& threads;
-  std::span<std::byte> workspace;        // of the device
+  std::span<std::byte> workspace;        // on the kernel's device
   const cuda::Launch* launch = nullptr;  // on a GPU
-  const Tuning* tuning =
-      nullptr;  // on a CPU, for kernels that have the choice; null: as is best where nothing is known
+  const Tuning* tuning = nullptr;        // on a CPU, for kernels with a choice; null: the default
 };
 
 // What a .cu file gives to an op. A launcher puts its kernels on the stream, synchronizes nothing, allocates nothing,
@@ -80,18 +79,19 @@ template <class Op>
 struct CudaTable {
   std::size_t (*workspace_bytes)(const typename Op::Problem& problem);
   int (*launch)(const typename OpTraits<Op>::Params& params, std::byte* workspace, const cuda::Launch& launch);
-  // Reports how the longest run of a problem would be launched, without launching it: for the device of `launch`, its
-  // multiprocessors and the caller's wishes. False if the kernel has no such choice.
+  // Writes to `tuning` how the longest run of a problem would be launched, given the device, the multiprocessors and
+  // the requested tuning of `launch`. Launches nothing. Returns false if the kernel has no such choice.
   bool (*tuning)(const typename Op::Problem& problem, const cuda::Launch& launch, Tuning& tuning) = nullptr;
 };
 
-// The entry of a kernel, its table and parameter types erased; bind_kernel() gives them back.
+// A kernel's functions with the types of its table and parameters erased; bind_kernel() casts them back.
 struct KernelEntry {
   const void* table = nullptr;  // null: not in this build
   std::size_t (*workspace_bytes)(const void* table, const void* problem, int threads) = nullptr;
   Status (*run)(const void* table, const void* params, const Exec& exec) = nullptr;
   std::optional<Tuning> (*tuning)(const void* table, const void* problem, const cuda::Launch& launch) = nullptr;
-  // Of a CPU's kernel, which may be missing in this build: what a processor gets of what was asked for.
+  // For CPU kernels: the tuning that a processor gets of the one that was asked for. table is null if the kernel is not
+  // in this build.
   Tuning (*cpu_tuning)(const void* table, const CpuModel& cpu, const Tuning& asked) = nullptr;
 };
 
@@ -103,11 +103,11 @@ struct Kernel {
 // Every kernel of every op, best first, the reference of each op last.
 std::span<const Kernel> kernel_list();
 
-// The table of the best loops of an op on a CPU that need no other capabilities than these. Every machine has the
-// scalar ones.
+// The table of the best CPU kernel of an op that needs only these capabilities. There always is one: the scalar kernel
+// needs none.
 const void* loops_table(std::string_view op, Capabilities instructions);
 
-// Makes an entry of typed functions: kWorkspace(table, problem, threads) and kRun(table, params, exec).
+// Makes an entry from typed functions: kWorkspace(table, problem, threads) and kRun(table, params, exec).
 template <class Op, auto kWorkspace, auto kRun, class Table>
 constexpr KernelEntry bind_kernel(const Table* table) {
   return {
@@ -120,7 +120,7 @@ constexpr KernelEntry bind_kernel(const Table* table) {
       }};
 }
 
-// The same of a .cu file's table.
+// The same for the table of a .cu file.
 template <class Op>
 constexpr KernelEntry bind_cuda(const CudaTable<Op>* table) {
   return {table,

@@ -41,7 +41,7 @@ constexpr auto kSm90a = Capabilities::of(Capability::sm_90a);
 constexpr auto kFloats = EnumSet<DType>::of(DType::f32, DType::f16, DType::bf16);
 constexpr auto kAllFloats = EnumSet<DType>::of(DType::f32, DType::f64, DType::f16, DType::bf16);
 constexpr auto kActivations = EnumSet<DType>::of(DType::i8, DType::f32, DType::f16, DType::bf16);
-// Float modes of linear on tensor cores.
+// The guarantee of linear's float modes on tensor cores.
 constexpr Guarantee kF32Sums{.accumulator = "f32"};
 constexpr auto kTrits = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse);
 constexpr auto kMse = EnumSet<Scheme>::of(Scheme::mse);

@@ -1,4 +1,4 @@
-// The order of sums of docs/numerics.md, said plainly: for the references.
+// A sum in the order of docs/numerics.md, in its plainest form: the reference kernels use it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tern {
 
-// term(i) is what element i of n adds.
+// The sum of term(i) for i < n.
 template <class Term>
 double ordered_sum(std::int64_t n, Term term) {
   std::vector<double> level;

@@ -9,14 +9,15 @@
 
 namespace tern {
 
-// Ranges of a row are `len` long, the last one may be short. A tensor-wide range is the one range of all rows.
+// A row is split into ranges of `len` elements; its last range may be shorter. A tensor-wide range covers all rows.
 struct Ranges {
   std::int64_t len = 0;      // rows*k for a tensor-wide range
   std::int64_t per_row = 0;  // 0 for a tensor-wide range
-  std::int64_t total = 0;    // scales; 0 when there are no elements
+  std::int64_t total = 0;    // number of ranges and scales; 0 if there are no elements
 };
 
-// Sizes must not be negative, their product must not overflow and the granularity must be valid: check_extent() first.
+// Call check_extent() first: sizes must not be negative, their product must not overflow, and the granularity must be
+// valid.
 inline Ranges make_ranges(std::int64_t rows, std::int64_t k, const Granularity& granularity) {
   if (rows == 0 || k == 0) return {};
   switch (granularity.kind) {
@@ -29,7 +30,8 @@ inline Ranges make_ranges(std::int64_t rows, std::int64_t k, const Granularity& 
   return {len, per_row, rows * per_row};
 }
 
-// Sizes and granularity of a problem: not negative, no overflow in elements or bytes, a group of at least 1.
+// Checks the sizes and the granularity of a problem: nothing negative, no overflow in elements or bytes, groups of at
+// least 1.
 Status check_extent(std::string_view op, std::int64_t rows, std::int64_t k, DType dtype,
                     const Granularity& granularity);
 

@@ -14,7 +14,7 @@
 namespace tern {
 namespace {
 
-// Bytes from the first element to behind the last, or nothing when that overflows.
+// Bytes from the start of the first element to the end of the last; nullopt on overflow.
 std::optional<std::int64_t> reach_bytes(const ConstTensorView& view) {
   std::int64_t last = 0;
   for (int axis = 0; axis < view.shape.rank(); ++axis) {
@@ -29,7 +29,7 @@ std::optional<std::int64_t> reach_bytes(const ConstTensorView& view) {
   return count ? checked_mul(*count, static_cast<std::int64_t>(size_of(view.dtype))) : std::nullopt;
 }
 
-// What is wrong with any view, whatever its layout.
+// The checks that every view needs, whatever its layout.
 Status check_view(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                   std::int64_t elements) {
   const std::string_view op = where.op;
@@ -91,7 +91,7 @@ Result<RowView> as_rows(const Where& where, std::string_view argument, const Con
   if (k > 1 && view.strides[rank - 1] != 1)
     return error(Code::invalid_argument, op, "{} has stride {} along its last axis; make it contiguous there first",
                  argument, view.strides[rank - 1]);
-  // Fold the leading axes from the innermost outwards; axes of size 1 have no step.
+  // Fold the leading axes from the innermost outwards; the stride of an axis of size 1 does not matter.
   std::int64_t stride = 0, folded = 1;
   for (int axis = rank - 2; axis >= 0; --axis) {
     if (view.shape[axis] == 1) continue;
@@ -119,7 +119,7 @@ Status check_strided(const Where& where, std::string_view argument, const ConstT
 }
 
 Status check_distinct(const Where& where, std::string_view argument, const ConstTensorView& view) {
-  // From the smallest stride on, each must step over all that the smaller ones reach.
+  // In ascending order, every stride must step over everything that the smaller ones reach.
   std::multimap<std::int64_t, std::int64_t> axes;  // size by stride
   for (int axis = 0; axis < view.shape.rank(); ++axis) {
     if (view.shape[axis] == 0) return {};
@@ -151,7 +151,7 @@ Status check_scales(const Where& where, std::string_view argument, const float* 
   if (where.device.kind != DeviceKind::cpu) return {};
   for (std::int64_t i = 0; i < count; ++i) {
     float scale = 0;
-    std::memcpy(&scale, scales + i, sizeof scale);  // of any alignment
+    std::memcpy(&scale, scales + i, sizeof scale);  // may be unaligned
     if (!valid_scale(scale))
       return with(invalid_scale(scale), error_at(i, Code::invalid_scale, where.op,
                                                  "{}[{}] is {}; it must be finite and above 0", argument, i, scale));

@@ -9,11 +9,11 @@
 
 namespace tern {
 
-// Who checks: the op, and the device that its tensors must lie on.
+// The op that checks, and the device that its tensors must be on.
 struct Where {
   std::string_view op;
   DeviceId device;
-  // NOLINTNEXTLINE(google-explicit-constructor): most callers have the op alone
+  // NOLINTNEXTLINE(google-explicit-constructor): most callers pass only the op
   Where(std::string_view op_, DeviceId device_ = {}) : op(op_), device(device_) {}
 };
 
@@ -24,24 +24,25 @@ struct RowView {
   std::int64_t stride = 0;  // elements from one row to the next
 };
 
-// Null data, wrong dtype, wrong device, a negative size or overlap with itself are errors that name the argument.
-// Leading axes fold into rows; the last axis must be contiguous and the leading ones foldable.
+// Folds the leading axes of a view into rows. The last axis must be contiguous. Errors name the argument: null data,
+// wrong dtype, wrong device, a negative size or stride, axes that do not fold, rows that overlap each other.
 Result<RowView> as_rows(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                         std::int64_t rows, std::int64_t k);
 
-// A view of exactly this shape, with any strides; those of an output must not let two elements share a place.
+// check_strided: the view has exactly this shape, with any strides. check_distinct, for outputs: no two elements of the
+// view share an address.
 Status check_strided(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                      const Shape& shape);
 Status check_distinct(const Where& where, std::string_view argument, const ConstTensorView& view);
 
-// A dense view of exactly `count` elements in any shape.
+// The view is dense and has exactly `count` elements, in any shape.
 Status check_dense(const Where& where, std::string_view argument, const ConstTensorView& view, DType dtype,
                    std::int64_t count);
 
-// Every scale finite and above 0; the first that is not is an invalid_scale. Those on a GPU its kernels look at.
+// Every scale is finite and above 0; the error names the first that is not. On a GPU the kernels check scales instead.
 Status check_scales(const Where& where, std::string_view argument, const float* scales, std::int64_t count);
 
-// The bytes a view reaches, to tell whether two overlap.
+// The bytes that a view covers, to tell whether two views overlap.
 struct ByteSpan {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;

@@ -1,4 +1,4 @@
-// Opens a Context: resolves device, threads, streams and memory; what a Context does with its memory.
+// Opens a Context: resolves device, threads, streams and memory. Also its copies, memory queries and profile.
 #include "tern/context.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kWhere = "context";
 constexpr int kMaxStreams = 64;
 
-// A GPU's context has threads, too: they stage what is copied.
+// A context on a GPU has threads too: they stage copies through pinned memory.
 Result<int> threads_of(const ContextConfig& config) {
   TERN_ASSIGN(options, read_options());
   if (config.threads < 0 || config.threads > kMaxThreads)
@@ -43,7 +43,7 @@ Result<std::shared_ptr<const detail::ContextState>> open_gpu(int index, ContextC
   return std::make_shared<const detail::ContextState>(device, threads, std::move(config), std::move(gpu));
 }
 
-// A view as rows of contiguous bytes, evenly spaced.
+// A view described as evenly spaced rows of contiguous bytes.
 struct ByteRows {
   std::size_t rows = 1, row_bytes = 0, pitch = 0;
 };
@@ -54,7 +54,7 @@ Result<ByteRows> byte_rows(std::string_view what, const ConstTensorView& view) {
   rows.pitch = rows.row_bytes;
   if (elements == 0) return rows;
   if (view.data == nullptr) return error(Code::invalid_argument, "copy", "{} is null", what);
-  // Contiguous from some axis on; the axes before it are one step.
+  // The last axes form a contiguous row; the axes before them must fold into one stride.
   std::int64_t inner = 1, folded = 1, step = 0;
   int axis = view.shape.rank() - 1;
   for (; axis >= 0 && (view.shape[axis] == 1 || view.strides[axis] == inner); --axis) inner *= view.shape[axis];
@@ -152,7 +152,7 @@ Status Context::copy(const TensorView& to, const ConstTensorView& from, const St
                    name(state_->device.id));
   TERN_ASSIGN(target, byte_rows("to", to));
   TERN_ASSIGN(source, byte_rows("from", from));
-  // One side may be dense where the other has gaps.
+  // If only one side has gaps, split the dense side into the same rows.
   if (target.rows == 1 && source.rows > 1) target = {source.rows, source.row_bytes, source.row_bytes};
   if (source.rows == 1 && target.rows > 1) source = {target.rows, target.row_bytes, target.row_bytes};
   if (source.rows != target.rows)
@@ -207,7 +207,7 @@ Result<Tensor> Tensor::to(const Context& context) const {
   const ConstTensorView from = view();
   if (from.device.kind == DeviceKind::cuda) {
     TERN_ON_GPU(from.device.index);
-    TERN_RETURN_IF_ERROR(cuda::synchronize_device());  // whoever writes it may do so on any stream
+    TERN_RETURN_IF_ERROR(cuda::synchronize_device());  // its writer may use any stream
     if (context.device().id != from.device) {
       TERN_RETURN_IF_ERROR(cuda::copy(copy.data(), from.data, bytes_, nullptr));
       TERN_RETURN_IF_ERROR(cuda::synchronize_device());

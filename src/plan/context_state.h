@@ -1,4 +1,4 @@
-// What a Context handle stands for.
+// The state behind a Context handle.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace tern {
 
-// Whether a context of the device can take memory before it is asked for.
+// Checks preallocate_bytes against the device and the rest of the config.
 Status check_preallocation(const ContextConfig& config, DeviceId device);
 
 }  // namespace tern
@@ -32,12 +32,13 @@ struct ContextState {
   std::shared_ptr<Observer> observer;
   bool profiling;
   std::unique_ptr<Gpu> gpu;  // null on a CPU
-  bool overrides = true;     // TERN_DEVICE, TERN_FORCE_KERNEL and a GPU's TERN_MAX_ISA bind plans
+  bool overrides = true;     // whether TERN_DEVICE, TERN_FORCE_KERNEL and a GPU's TERN_MAX_ISA apply
 
   mutable std::mutex times_mutex;
   mutable std::map<std::string, KernelTime> times;  // of a CPU's kernels
 
-  // A CPU beside the device that TERN_DEVICE and TERN_FORCE_KERNEL are meant for: they do not bind its plans.
+  // A CPU context for reference results, used alongside the device that TERN_DEVICE and TERN_FORCE_KERNEL name. These
+  // variables do not apply to its plans.
   static Context cpu_beside(int threads);
 
   static const ContextState* owner(const Stream& stream) { return stream.owner_; }

@@ -10,7 +10,7 @@ namespace {
 constexpr int kMaxLanes = 256;
 constexpr int kMaxBorrowed = 256;
 constexpr int kWords = kMaxLanes + kMaxBorrowed;
-constexpr std::size_t kMaxTimed = 4096;  // runs whose events wait to be read
+constexpr std::size_t kMaxTimed = 4096;  // profiled runs whose events have not been read yet
 constexpr std::uint64_t kCallMask = (std::uint64_t{1} << cuda::kCallBits) - 1;
 
 }  // namespace
@@ -110,7 +110,7 @@ Result<int> Gpu::borrow() {
   TERN_ASSIGN(captured, cuda::capturing(lanes_.front().stream));
   if (captured)
     return error(Code::invalid_argument, "context",
-                 "a call that waits cannot follow a stream that captures a graph; end that first");
+                 "this call waits for the context's first stream, which is capturing a graph; end the capture first");
   std::size_t at = 0;
   while (at < borrowed_.size() && borrowed_[at].live) ++at;
   if (at == kMaxBorrowed)
@@ -130,7 +130,8 @@ Result<int> Gpu::borrow() {
     serve_stream(index_, made.stream);
   }
   Lane& lane = borrowed_[at];
-  // Here, where it can be an error, and not in give_back(): else a borrower would be told what another left.
+  // Reset the status word here, where a failure can be returned, and not in give_back(). Otherwise a borrower might
+  // receive the findings of the one before it.
   TERN_RETURN_IF_ERROR(cuda::fill(lane.status, 0xFF, sizeof *lane.status, lane.stream));
   TERN_RETURN_IF_ERROR(cuda::record(lane.front, lanes_.front().stream));
   TERN_RETURN_IF_ERROR(cuda::wait(lane.stream, lane.front));
@@ -143,7 +144,7 @@ void Gpu::give_back(int index) {
   Lane& of = lane(index);
   const bool idle = current.status().ok() && cuda::synchronize(of.stream).ok();
   const std::scoped_lock lock(mutex_);
-  of.live = !idle;  // one that may still be at work is never lent again
+  of.live = !idle;  // a lane that may still be running work is never lent again
 }
 
 Status Gpu::synchronize(int index) {
@@ -153,7 +154,7 @@ Status Gpu::synchronize(int index) {
   TERN_ASSIGN(captured, cuda::capturing(of.stream));
   if (captured)
     return error(Code::invalid_argument, "context",
-                 "a stream that captures a graph cannot be waited for; end that first");
+                 "a stream that captures a graph cannot be waited for; end the capture first");
   const std::scoped_lock lock(of.mutex);
   std::uint64_t& key = read_[index];
   TERN_RETURN_IF_ERROR(cuda::copy(&key, of.status, sizeof key, of.stream));
@@ -223,7 +224,7 @@ Result<Gpu::Run> Gpu::start(int index, std::string_view op, std::int64_t k) {
   }
   if (!profiling_) return run;
   TERN_ASSIGN(captured, cuda::capturing(of.stream));
-  if (captured) return run;  // a graph has no times of its own
+  if (captured) return run;  // runs captured into a graph are not timed
   const std::scoped_lock lock(timing_mutex_);
   TERN_ASSIGN(begin, timer());
   run.begin = begin;

@@ -25,21 +25,21 @@ class Gpu {
 
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] int streams() const { return streams_; }
-  Result<int> wrap(cuda::Stream* stream);  // its lane
+  Result<int> wrap(cuda::Stream* stream);  // returns its lane
   Status release(int lane);
-  // A lane for one call alone, behind what lies on the first stream: its findings meet no others. Waits when it is
-  // given back; findings that nobody asked for are dropped.
+  // Lends a lane to a single call. Its work starts after the work on the first stream, and its findings are separate
+  // from those of other calls. give_back() waits for the work; findings that were not read are dropped.
   Result<int> borrow();
   void give_back(int lane);
   [[nodiscard]] cuda::Stream* stream(int lane);
-  Status synchronize(int lane);  // waits; what was found
+  Status synchronize(int lane);  // waits, then returns the first finding
   Status synchronize_all();
 
-  // One run: what its launcher needs, and where its findings will be looked up. finish() is called behind it.
+  // One run: what its launcher needs, and the lane that receives its findings. Call finish() after the launch.
   struct Run {
     cuda::Launch launch;
     int lane = 0;
-    cuda::Event* begin = nullptr;  // with profiling
+    cuda::Event* begin = nullptr;  // only with profiling
   };
   Result<Run> start(int lane, std::string_view op, std::int64_t k);
   Status finish(const Run& run, std::string_view kernel);
@@ -47,19 +47,19 @@ class Gpu {
   Result<std::vector<KernelTime>> profile();
 
  private:
-  // A call by its number, to name it when its finding is read.
+  // A call by its number, so that an error can name the op whose finding is read.
   struct Call {
     std::uint64_t number = 0;
     std::string_view op;
     std::int64_t k = 0;
   };
-  static constexpr std::size_t kCalls = 1024;  // that are remembered
+  static constexpr std::size_t kCalls = 1024;  // how many calls are remembered
   struct Lane {
     cuda::Stream* stream = nullptr;  // null is the default stream of a caller
     bool live = false, wrapped = false;
     std::uint64_t* status = nullptr;  // on the device
-    cuda::Event* front = nullptr;     // of a borrowed one: what it runs behind
-    std::mutex mutex;                 // of the calls
+    cuda::Event* front = nullptr;     // of a borrowed lane: its work starts after this event
+    std::mutex mutex;                 // guards the members below and reads of *status
     std::uint64_t calls = 0;
     std::array<Call, kCalls> recent{};
   };
@@ -74,15 +74,15 @@ class Gpu {
   Lane& lane(int index);
   Error describe(Lane& lane, std::uint64_t key);
   Result<cuda::Event*> timer();
-  Status collect();  // times that are there go to the totals
+  Status collect();  // waits for the timed runs and adds their times to the totals
 
   int index_, multiprocessors_, streams_;
   bool profiling_;
-  std::mutex mutex_;                // of what follows
+  std::mutex mutex_;                // guards lanes_ and borrowed_
   std::deque<Lane> lanes_;          // the context's own streams, then those of callers
   std::deque<Lane> borrowed_;       // numbered from kMaxLanes on; kept for the next borrower
   std::uint64_t* words_ = nullptr;  // one for each lane, on the device
-  std::uint64_t* read_ = nullptr;   // the same, pinned
+  std::uint64_t* read_ = nullptr;   // pinned copy on the host
   std::mutex timing_mutex_;
   std::vector<Timed> timed_;
   std::vector<cuda::Event*> spare_;

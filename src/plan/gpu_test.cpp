@@ -40,7 +40,7 @@ class OnAGpu : public ::testing::Test {
     lab::fill_weights(lab::Pattern::gaussian, random, x.as<float>().data(), x.elements());
     return x;
   }
-  // A tensor of the GPU, back on the host.
+  // Copies a GPU tensor back to the host.
   static Tensor back(const Tensor& tensor) { return *tensor.to(*Context::open(DeviceId{}, {.threads = 1})); }
   static bool same(const Tensor& a, const Tensor& b) {
     return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
@@ -92,7 +92,7 @@ TEST(WithoutAGpu, AnAbsentGpuIsAnError) {
   ASSERT_EQ(none.code(), Code::gpu_not_available);
   EXPECT_FALSE(none.error().message.empty());
   EXPECT_EQ(gpu_memory(99).code(), Code::gpu_not_available);
-  // The inventory has a device or says why it has none.
+  // The inventory lists a GPU or says why there is none.
   const auto inventory = devices();
   ASSERT_TRUE(inventory.ok());
   EXPECT_TRUE(inventory->devices.size() > 1 || !inventory->notes.empty());
@@ -138,7 +138,7 @@ TEST(WithoutAGpu, ACpusStreamsAndEvents) {
   EXPECT_EQ(none.error().as<MemoryShortage>()->needed_bytes, (std::uint64_t{1} << 60) + (std::uint64_t{1} << 60) / 5);
   EXPECT_GT(none.error().as<MemoryShortage>()->free_bytes, 0U);
   EXPECT_LE(none.error().as<MemoryShortage>()->free_bytes, cpu->memory_info()->total_bytes);
-  const Status most = cpu->ensure_ready(std::numeric_limits<std::size_t>::max());  // and a fifth more is no number
+  const Status most = cpu->ensure_ready(std::numeric_limits<std::size_t>::max());  // adding a fifth would overflow
   EXPECT_EQ(most.error().as<MemoryShortage>()->needed_bytes, std::numeric_limits<std::uint64_t>::max());
 }
 
@@ -193,7 +193,7 @@ TEST_F(OnAGpu, TensorsGoThereAndBack) {
   auto again = there->to(gpu());
   ASSERT_TRUE(again.ok());
   EXPECT_TRUE(same(back(*again), x));
-  // Rows with gaps, both ways.
+  // Rows with gaps.
   Tensor part = host(DType::f32, {37, 100});
   ASSERT_TRUE(gpu().copy(part.view(), {there->data(), DType::f32, {37, 100}, {129, 1}, kGpu}, gpu().stream()).ok());
   ASSERT_TRUE(gpu().stream().synchronize().ok());
@@ -265,7 +265,7 @@ TEST_F(OnAGpu, FindingsNameTheFirstCallAndElementAndAreToldOnce) {
   EXPECT_EQ(found.error().where, "ternary_quantize");
   EXPECT_NE(found.error().message.find("x[2, 345] (element 2345)"), std::string::npos) << found.error().message;
   EXPECT_TRUE(gpu().stream().status().ok());
-  // Saturated, it is no finding; another stream does not see those of this one.
+  // A saturated value is not a finding, and a stream does not see the findings of another stream.
   auto s = Quantization::make(gpu(), bad, NonFinite::saturate);
   ASSERT_TRUE(s->run(gpu().stream()).ok());
   ASSERT_TRUE(c->run(gpu().stream(1)).ok());
@@ -287,7 +287,7 @@ TEST_F(OnAGpu, MemoryIsTakenWhenTheContextOpens) {
   EXPECT_EQ(Context::open(kGpu)->memory_info()->reserved_bytes, 0U);
 }
 
-// A stream for one call, which left a finding that nobody asked for: the next borrower is not told of it.
+// A call left an unread finding on a borrowed stream: the next borrower must not receive it.
 TEST_F(OnAGpu, ABorrowedStreamBeginsWithoutFindings) {
   Tensor bad = random({4, 1000});
   bad.as<float>()[77] = std::numeric_limits<float>::quiet_NaN();

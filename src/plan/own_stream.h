@@ -38,7 +38,7 @@ class OwnStream {
  private:
   OwnStream(const Stream& stream, Gpu* gpu) : stream_(stream), gpu_(gpu) {}
   Stream stream_;
-  Gpu* gpu_ = nullptr;  // to which it goes back; null: to none
+  Gpu* gpu_ = nullptr;  // the GPU that lent the stream; null: nothing to give back
 };
 
 }  // namespace tern::detail

@@ -1,4 +1,4 @@
-// Plan<Op>: one body for every op, from what its OpTraits tell.
+// Plan<Op>: one implementation for every op, based on its OpTraits.
 #include "tern/plan.h"
 
 #include <algorithm>
@@ -39,15 +39,15 @@ Result<Selection> decide(const Context& context, const typename Op::Problem& pro
   if (!context.state().overrides) {
     options.device.reset();
     options.force_kernels.clear();
-    options.max_gpu.reset();  // such a context is on a CPU
+    options.max_gpu.reset();  // a context without overrides is on a CPU
   }
   return select_kernel(kernel_list(), facts, machine_of(context.state()), options, preference);
 }
 
 constexpr std::array kElementTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8};
 
-// What the op would have taken, where that is all that is wrong; else the reasons of the kernels that came closest:
-// every one but those of another format.
+// If only the element type is wrong, the error lists the types that the op takes. Otherwise it gives the reason of
+// every kernel, except those for another format.
 Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
   std::vector<std::string_view> taken;
   for (const DType type : kElementTypes)
@@ -105,8 +105,8 @@ struct Plan<Op>::Impl {
   std::int64_t k = 0;
   PlanId id;
   std::string device;
-  Tuning tuning;                   // asked for
-  std::optional<Tuning> resolved;  // what the kernel makes of it, or what was chosen for it
+  Tuning tuning;                   // as requested
+  std::optional<Tuning> resolved;  // what the kernel uses, if it reports it
   Explanation explanation;
 
   Status check_run(Stream stream, Workspace workspace, std::size_t needed_bytes) const {
@@ -119,7 +119,7 @@ struct Plan<Op>::Impl {
       return error(Code::invalid_argument, id.op, "the workspace is not aligned to {} bytes", kWorkspaceAlignment);
     return {};
   }
-  // Calls work() between the two calls of the observer.
+  // Calls work() between the observer's run_started() and run_finished().
   template <class Work>
   Status watched(int threads, Work work) const {
     const RunEvent event{.kernel = id.kernel, .device = device, .threads = threads};
@@ -191,9 +191,8 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
   }
   impl->explanation = std::move(selection.explanation);
   if (impl->tuning != Tuning{})
-    impl->explanation.notes.push_back(
-        fmt::format("tuning asked for: {}{}", name(impl->tuning),
-                    impl->resolved ? "" : "; the kernel does not tell what it makes of it"));
+    impl->explanation.notes.push_back(fmt::format("tuning asked for: {}{}", name(impl->tuning),
+                                                  impl->resolved ? "" : "; the kernel does not report what it uses"));
   if (state.observer) {
     std::string note = impl->explanation.chosen_because;
     for (const std::string& n : impl->explanation.notes) note += "; " + n;

@@ -7,20 +7,19 @@
 
 namespace tern::detail {
 
-// Of plans on a CPU. Pieces may be at work on several threads at once, each with a workspace of its own. Every piece is
-// a run: the observer and the profile see it, its arguments are checked, and its errors name elements of the whole
-// tensor.
+// For plans on a CPU. Several threads may run pieces at once, each with its own workspace. Every piece is a run: the
+// observer and the profile see it, its arguments are checked, and its errors name elements of the whole tensor.
 template <class Op>
 struct PlanRows {
   static const Kernel& kernel(const Plan<Op>& plan) { return *plan.kernel(); }
 
   static std::size_t workspace_bytes(const Plan<Op>& plan);
-  // `args` are those of the rows alone; the calling thread does all of the work. Where all rows share one scale,
-  // args.given_scale is what run_scale() found.
+  // `args` cover only these rows; the calling thread does all of the work. If all rows share one scale,
+  // args.given_scale is the result of run_scale().
   static Status run(const Plan<Op>& plan, Stream stream, Workspace workspace, RowRange rows,
                     const typename Op::Args& args);
-  // The one scale that all rows share, by all threads of the context: args.codes are not written and may be null. The
-  // workspace is the plan's own.
+  // Computes the one scale that all rows share, with all threads of the context. args.codes are not written and may be
+  // null. The workspace needs plan.workspace_bytes().
   static Status run_scale(const Plan<Op>& plan, Stream stream, Workspace workspace, const typename Op::Args& args);
 };
 

@@ -1,4 +1,4 @@
-// Plans as a caller uses them: overrides from the environment, workspace, streams, observers, modes, emptiness.
+// Plans as a caller uses them: environment overrides, workspace, streams, observers, rounding modes, empty problems.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -77,12 +77,12 @@ TEST(Plan, MaxIsaHasALevelForEachKindOfDevice) {
   const auto list = kernels(context);
   ASSERT_FALSE(list.ok());
   EXPECT_EQ(list.error().where, "TERN_MAX_ISA");
-  // Nor does it bind the reference of a GPU's selftest.
+  // It does not apply to the CPU reference of a GPU's selftest either.
   const ActivationQuantize::Problem problem{.m = 1, .k = 8};
   EXPECT_TRUE(ActivationQuantizePlan::select(detail::ContextState::cpu_beside(1), problem).ok());
 }
 
-// Containers and scripts take a variable back by making it empty.
+// Containers and scripts unset a variable by making it empty.
 TEST(Plan, EmptyOverridesAreNotSet) {
   const std::string usual = chosen(open());
   for (const char* name : {"TERN_MAX_ISA", "TERN_FORCE_KERNEL", "TERN_DEVICE", "TERN_STRICT", "TERN_THREADS"}) {
@@ -117,7 +117,7 @@ TEST(Plan, ThreadsTake) {
   EXPECT_EQ(open().threads(), usable_threads());
   const Variable v("TERN_THREADS", "7");
   EXPECT_EQ(open().threads(), 7);
-  EXPECT_EQ(open({.threads = 3}).threads(), 3);  // the caller's word is stronger
+  EXPECT_EQ(open({.threads = 3}).threads(), 3);  // the caller's value wins
 }
 
 TEST(Plan, MalformedOverridesAreErrorsOfSelect) {
@@ -298,16 +298,16 @@ TEST(Tunings, HaveWords) {
   EXPECT_EQ(name(Tuning{.streams = 2, .ahead_bytes = 2048}), "streams=2,ahead=2048");
   EXPECT_EQ(*parse_tuning("grid=auto,threads=0"), Tuning{});
   for (const auto& [text, part] :
-       {std::pair("threads", "'threads' is not as in threads=256"),
-        {"split=2,", "'split=2,' is not as in"},
+       {std::pair("threads", "'threads' is not key=value, as in threads=256"),
+        {"split=2,", "'split=2,' is not key=value, as in"},
         {"split=-2", "split is '-2'"},
         {"ahead=-1", "ahead is '-1'"},
         {"streams=two", "streams is 'two'"},
         {"threads=12x", "threads is '12x'"},
         {"grid=huge", "'huge' is not one of auto, fixed, occupancy"},
         {"dependent=1", "dependent is '1', which is not on or off"},
-        {"split=2,threads=64,split=2", "split is there twice"},
-        {"dependent=on,dependent=off", "dependent is there twice"},
+        {"split=2,threads=64,split=2", "split is given twice"},
+        {"dependent=on,dependent=off", "dependent is given twice"},
         {"blocks=2", "'blocks' is not one of threads, grid, split, dependent, streams, ahead"}}) {
     const auto refused = parse_tuning(text);
     ASSERT_FALSE(refused.ok()) << text;
@@ -332,7 +332,7 @@ TEST(Plan, ATuningIsForItsKindOfDevice) {
             std::string::npos);
   const auto noted = ActivationQuantizePlan::select(context, {.m = 1, .k = 8}, {.tuning = {.streams = 1}});
   ASSERT_TRUE(noted.ok()) << noted.error().str();
-  EXPECT_EQ(noted->explain().notes.back(), "tuning asked for: streams=1; the kernel does not tell what it makes of it");
+  EXPECT_EQ(noted->explain().notes.back(), "tuning asked for: streams=1; the kernel does not report what it uses");
 }
 
 TEST(Plan, APlanTellsHowItReadsWeights) {

@@ -1,4 +1,4 @@
-// A workspace for a plan, and one run with a workspace of its own, which waits until it is done.
+// Allocates a plan's workspace; runs a plan once with a temporary workspace and waits for the result.
 #pragma once
 
 #include "base/errors.h"

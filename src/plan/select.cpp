@@ -59,7 +59,8 @@ const Kernel* find(std::span<const Kernel> list, std::string_view name) {
   return found == list.end() ? nullptr : &*found;
 }
 
-// Every name of the override must exist. Those of this op bind it: one of them must take the problem.
+// Every name in TERN_FORCE_KERNEL must exist. If any of them is a kernel of this op, one of those must accept the
+// problem.
 Result<const Kernel*> forced_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Options& options,
                                     const std::vector<Rejection>& rejections) {
   const Kernel* chosen = nullptr;

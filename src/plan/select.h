@@ -13,22 +13,23 @@ namespace tern {
 // What selection knows of a device.
 struct Machine {
   DeviceId device;
-  Capabilities capabilities;  // in full; overrides are applied by selection
+  Capabilities capabilities;  // all of them; select_kernel() applies the overrides
   CpuModel cpu = {};
 };
 
 struct Selection {
   const Kernel* kernel = nullptr;  // null when every kernel refused
-  std::optional<Tuning> tuning;    // of a CPU's kernel that has the choice
+  std::optional<Tuning> tuning;    // only for CPU kernels that can be tuned
   Explanation explanation;
 };
 
-// Fails only when an override or a strict preference cannot be met. Without either, a problem that no kernel takes
-// gives a Selection without a kernel, which explains itself.
+// Fails only when an override or a strict preference cannot be met. Otherwise, a problem that no kernel accepts gives a
+// Selection with a null kernel and an explanation.
 Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Machine& machine,
                                 const Options& options, const Preference& preference);
 
-// What a kernel promises of a problem: what the problem says, the rest and an accumulator it leaves open by the kernel.
+// What a kernel guarantees for a problem: the problem's guarantee if it has one, else the kernel's. The kernel also
+// fills in an accumulator that the problem leaves empty.
 Guarantee guarantee_of(const ProblemFacts& problem, const KernelInfo& kernel);
 
 // Why a kernel cannot run on a machine, whatever the problem; nothing when it can.

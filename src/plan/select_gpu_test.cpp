@@ -1,4 +1,4 @@
-// Selection of linear's GPU kernels on machines that are not here: a kernel is named only for what it runs itself.
+// Selection of linear's GPU kernels on invented machines: a plan names the kernel that really runs.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 
 struct Gpu {
   Machine machine;
-  std::string isa;  // of its kernels for tensor cores
+  std::string isa;  // of its tensor-core kernels
 };
 Gpu gpu(int major, int minor, std::string isa) {
   return {{.device = {DeviceKind::cuda, 0}, .capabilities = cuda_capabilities(major, minor)}, std::move(isa)};
@@ -37,7 +37,7 @@ std::string reason_of(const Selection& s, const std::string& kernel) {
     if (r.kernel == kernel) return r.reason;
   return {};
 }
-// The plain kernel is chosen, and the one for tensor cores says this.
+// Expects that the plain kernel is chosen and the tensor-core kernel gives this reason.
 void expect_plain(const Gpu& gpu, const Linear::Problem& problem, const std::string& reason) {
   const Selection s = select_on(gpu, problem);
   const std::string linear = "linear." + std::string(name(problem.format)) + '.';
@@ -46,7 +46,7 @@ void expect_plain(const Gpu& gpu, const Linear::Problem& problem, const std::str
     EXPECT_EQ(s.explanation.chosen, linear + "cuda_simple");
   }
 }
-// The one for tensor cores does it all.
+// Expects that the tensor-core kernel runs the whole problem.
 void expect_tensor_cores(const Gpu& gpu, const Linear::Problem& problem) {
   const Selection s = select_on(gpu, problem);
   const std::string kernel = "linear." + std::string(name(problem.format)) + '.' + gpu.isa;
@@ -116,7 +116,7 @@ TEST(SelectOnGpus, FloatTokensByGeneration) {
                "rows of 100000 lose more than its f32 sums may (docs/numerics.md)");
 }
 
-// m_max decides, so that every call of a plan runs under one name.
+// The limit applies to m_max, so that every call of a plan uses the same kernel.
 TEST(SelectOnGpus, SoManyResultsThatTheyAreNotCounted) {
   Linear::Problem many = problem_of(128, Granularity::group(128));
   many.matrices[0].n = 1 << 20;
@@ -129,13 +129,13 @@ TEST(SelectOnGpus, SoManyResultsThatTheyAreNotCounted) {
   }
 }
 
-// Of several matrices those that tensor cores take stay there; what the plain kernel runs is noted.
+// With several matrices, tensor cores keep those that they can take; a note lists those that the plain kernel runs.
 TEST(SelectOnGpus, APartForThePlainKernelIsNoted) {
   Linear::Problem mixed = problem_of(1000, Granularity::row());
   mixed.matrices.push_back({.n = 0, .granularity = Granularity::group(100)});  // nothing to do
   for (const Gpu& on : gpus()) expect_tensor_cores(on, mixed);
   mixed.matrices.push_back({.n = 8, .granularity = Granularity::group(100)});
-  mixed.matrices.push_back({.n = 8, .granularity = Granularity::group(32)});  // goes with the other
+  mixed.matrices.push_back({.n = 8, .granularity = Granularity::group(32)});  // runs together with the one before
   for (const Gpu& on : gpus()) {
     const Selection s = select_on(on, mixed);
     EXPECT_EQ(reason_of(s, "linear.i2." + on.isa), TERN_HAVE_CUDA == 1 ? "" : "is not in this build");

@@ -1,4 +1,4 @@
-// Selection on machines that are not here: what is chosen, and the text of every refusal.
+// Selection on invented machines: what is chosen, and the text of every refusal.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -115,7 +115,7 @@ TEST(Select, PromptsGoToAmxAndTokensToAvx512) {
               "m is " + std::to_string(least - 1) + ", below its " + std::to_string(least));
   }
 }
-// How weights are read is a fact of the processor, not of its instruction set.
+// How weights are read depends on the processor model, not on its instruction set.
 TEST(Select, WeightsAreReadAsSuitsTheProcessor) {
   const auto on = [](const Machine& machine, const Tuning& asked = {}) {
     const Selection s = choose(machine, {}, {.tuning = asked}, linear_i2());
@@ -131,7 +131,7 @@ TEST(Select, WeightsAreReadAsSuitsTheProcessor) {
   EXPECT_EQ(on(zen3), "streams=2,ahead=2048");
   EXPECT_EQ(on(kZen4, {.streams = 2}), "streams=2,ahead=2048");
   EXPECT_EQ(on(kZen4, {.ahead_bytes = 0}), "streams=1,ahead=0");
-  EXPECT_EQ(on(zen3, {.streams = 4}), "streams=2,ahead=2048");  // AVX2 has registers for the sums of two
+  EXPECT_EQ(on(zen3, {.streams = 4}), "streams=2,ahead=2048");  // AVX2 has registers for two streams
   EXPECT_FALSE(choose(kZen4).tuning);                           // ternary_quantize has no such choice
 }
 
@@ -190,13 +190,13 @@ TEST(Select, GpusHaveTheirOwnKernelsAndNothingFallsBackToTheCpu) {
   const auto linear_on = [](const Machine& gpu) { return choose(gpu, {}, {}, linear_i2()).explanation.chosen; };
   EXPECT_EQ(linear_on(kTuring), "linear.i2.cuda_sm75");
   EXPECT_EQ(linear_on(kHopper), "linear.i2.cuda_sm90a");
-  EXPECT_EQ(linear_on(kBlackwell), "linear.i2.cuda_sm80");  // by its PTX: 9.0a is Hopper's own
+  EXPECT_EQ(linear_on(kBlackwell), "linear.i2.cuda_sm80");  // through its PTX; sm_90a runs only on Hopper
 #endif
   const Machine old{.device = {DeviceKind::cuda, 0}, .capabilities = {}};  // a Pascal
   EXPECT_EQ(reasons(choose(old)).at("ternary_quantize.i2.cuda_sm75"), "needs sm_75, which this machine does not have");
 }
 
-// A made-up list, so that the function is tested with demands that no real kernel makes.
+// A made-up list, to test the function with requirements that no real kernel has.
 std::vector<Kernel> made_up_list() {
   static const int kTable = 0;
   const auto line = [](std::string_view kernel, std::string_view isa, DeviceKind device, Caps needs,
@@ -274,7 +274,7 @@ TEST(SelectMadeUp, MaxIsaTakesEffectAndIsNamed) {
   EXPECT_EQ(select_kernel(list, {.op = "linear", .k = 64}, kXeon, options, {}).code(), Code::invalid_argument);
 }
 
-// A level of GPUs cannot apply on a CPU, nor the reverse; who uses both gives one of each.
+// A level of GPUs is an error on a CPU and the reverse. To use both, give one of each.
 TEST(SelectMadeUp, MaxIsaOfTheOtherKindOfDeviceIsAnError) {
   const auto list = made_up_list();
   const ProblemFacts problem{.op = "linear", .m = 512, .k = 64};
@@ -300,7 +300,7 @@ TEST(SelectMadeUp, MaxIsaOfTheOtherKindOfDeviceIsAnError) {
   EXPECT_EQ(s.explanation.chosen, "linear.i2.x86_avx2");
   EXPECT_EQ(s.explanation.notes, std::vector<std::string>{"TERN_MAX_ISA=x86_avx2,sm_80"});
   EXPECT_EQ(choose(kHopper, both, {}, problem, list).explanation.chosen, "linear.i2.sm_75");
-  // What the tests of every op ask before they run a kernel: nothing is a kernel that can run.
+  // The tests of every op ask refused_by_machine() before they run a kernel: no answer means that it can run.
   EXPECT_FALSE(refused_by_machine(list.back(), kXeon, both));
   EXPECT_EQ(refused_by_machine(list.back(), kXeon, gpu), on_cpu.error().message);
 }
@@ -324,7 +324,7 @@ TEST(SelectMadeUp, ForcedKernelsBindTheirOwnOp) {
   refused = select_kernel(list, problem, kXeon, options, {});
   ASSERT_EQ(refused.code(), Code::invalid_argument);
   EXPECT_NE(refused.error().message.find("there is no kernel 'linear.i2.typo'"), std::string::npos);
-  // A name of another op leaves this one alone.
+  // A kernel of another op does not affect this one.
   options.force_kernels = {"ternary_dequantize.i2.scalar"};
   EXPECT_NE(choose(kXeon, options, {}, quantize_i2()).explanation.chosen_because, "TERN_FORCE_KERNEL");
 }
@@ -363,8 +363,8 @@ TEST(Capabilities, OfGpus) {
   EXPECT_EQ(cuda_capabilities(12, 0), Caps::of(C::sm_75, C::sm_80, C::sm_90, C::sm_100, C::sm_120));
 }
 
-// Tensor cores add up floats in f32; the plain GPU kernel and CPUs add pieces up in f64. Exact sums are the same for
-// all, group scales of int8 sums for all CPUs.
+// Tensor cores accumulate floats in f32, the plain GPU kernel and CPUs in f64. CPUs accumulate int8 sums with group
+// scales in f32, with the same bits on every CPU. Exact sums are the same everywhere.
 TEST(TheList, SaysInWhatFloatModesAddUp) {
   Linear::Problem exact{.m_max = 2, .k = 128, .x_dtype = DType::f32}, grouped = exact, floats = exact;
   exact.matrices = floats.matrices = {{.n = 4}};

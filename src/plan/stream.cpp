@@ -1,4 +1,4 @@
-// Streams and events of a Context. On a CPU everything on a stream has happened, and an event is a time.
+// Streams and events of a Context. On a CPU, work is complete when its call returns, and an event is a point in time.
 #include <chrono>
 
 #include "base/errors.h"
@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::string_view kWhere = "stream";
 
-Error nowhere() { return error(Code::invalid_argument, kWhere, "the stream is not one of a context"); }
+Error no_context() { return error(Code::invalid_argument, kWhere, "the stream belongs to no context"); }
 
 }  // namespace
 
 Status Stream::synchronize() const { return status(); }
 Status Stream::status() const {
-  if (owner_ == nullptr) return nowhere();
+  if (owner_ == nullptr) return no_context();
   return owner_->gpu ? owner_->gpu->synchronize(lane_) : Status();
 }
 void* Stream::cuda_stream() const { return owner_ != nullptr && owner_->gpu ? owner_->gpu->stream(lane_) : nullptr; }
@@ -54,9 +54,9 @@ Result<Event> Context::event() const {
 
 Status Event::record(const Stream& stream) {
   const detail::ContextState* owner = detail::ContextState::owner(stream);
-  if (owner == nullptr) return nowhere();
+  if (owner == nullptr) return no_context();
   if ((impl_->event != nullptr) != (owner->gpu != nullptr) || (owner->gpu && owner->gpu->index() != impl_->device))
-    return error(Code::invalid_argument, kWhere, "the event is of another device than the stream");
+    return error(Code::invalid_argument, kWhere, "the event and the stream belong to different devices");
   impl_->recorded = true;
   impl_->time = std::chrono::steady_clock::now();
   if (impl_->event == nullptr) return {};
@@ -80,7 +80,7 @@ Result<double> Event::milliseconds_since(const Event& earlier) const {
 }
 
 Status Stream::wait(const Event& event) const {
-  if (owner_ == nullptr) return nowhere();
+  if (owner_ == nullptr) return no_context();
   if (!event.impl_->recorded) return error(Code::invalid_argument, kWhere, "the event was not recorded");
   if (event.impl_->event == nullptr) return {};  // it has happened
   if (!owner_->gpu) return event.synchronize();

@@ -1,4 +1,4 @@
-// The words of a tuning.
+// Converts a tuning to and from text, as in threads=256,split=4.
 #include <algorithm>
 #include <charconv>
 
@@ -73,11 +73,11 @@ Result<Tuning> parse_tuning(std::string_view text) {
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || item.size() + 1 == text.size())
       return error(Code::invalid_argument, kWhere,
-                   "'{}' is not as in threads=256,grid=fixed,split=4,dependent=off or streams=2,ahead=2048",
+                   "'{}' is not key=value, as in threads=256,grid=fixed,split=4,dependent=off or streams=2,ahead=2048",
                    escaped(text, 100));
     const std::string_view key = item.substr(0, equals);
     if (std::ranges::find(keys, key) != keys.end())
-      return error(Code::invalid_argument, kWhere, "{} is there twice", key);
+      return error(Code::invalid_argument, kWhere, "{} is given twice", key);
     keys.push_back(key);
     TERN_RETURN_IF_ERROR(set(tuning, key, item.substr(equals + 1)));
     text.remove_prefix(std::min(item.size() + 1, text.size()));

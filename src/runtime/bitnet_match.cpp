@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kWhere = "quantize_like_bitnet";
 
-// One type of weights: its bits, and rounding to it.
+// A type of weights: converts its bits to a value, and rounds values to it.
 struct Type {
   DType dtype;
   std::uint32_t sign_bit, infinity;
@@ -29,7 +29,8 @@ struct Type {
   }
 };
 
-// The bits of the smallest magnitude for which `is` holds; it holds for all larger ones. Infinity: for none.
+// The bits of the smallest magnitude for which `is` holds (it holds for all larger ones); those of infinity if it holds
+// for no finite value.
 template <class Is>
 std::uint32_t smallest(const Type& type, Is is) {
   std::uint32_t low = 0, high = type.infinity;
@@ -44,11 +45,11 @@ std::uint32_t smallest(const Type& type, Is is) {
   return low;
 }
 
-// Codes of a row whose magnitudes are low .. high - 1 become a sign, or 0.
+// Sets the codes of all elements whose magnitudes have bits in [low, high): to their sign if `on`, otherwise to 0.
 template <class Bits>
 void set_codes(const std::uint8_t* x, std::int64_t k, std::uint32_t sign_bit, std::uint32_t low, std::uint32_t high,
                bool on, std::uint8_t* codes) {
-  constexpr std::int64_t kStep = 1024;  // elements searched at a time; nearly always none of them disagrees
+  constexpr std::int64_t kStep = 1024;  // elements searched at a time; nearly always none of them is in the range
   for (std::int64_t at = 0; at < k; at += kStep) {
     const std::int64_t n = std::min(kStep, k - at);
     Bits bits[kStep];

@@ -13,18 +13,18 @@ namespace tern {
 
 class BitnetMatch {
  public:
-  // Of weights in f32, f16 or bf16 whose absmean scale, by tensor, is `scale`.
+  // For weights in f32, f16 or bf16 whose absmean scale (one per tensor) is `scale`.
   static Result<BitnetMatch> of(DType dtype, float scale);
 
   [[nodiscard]] float stored_scale() const { return stored_; }
   [[nodiscard]] double threshold() const { return threshold_; }  // q is 0 up to this |w|
-  // Corrects what absmean made of a row: k dense elements and their i2 codes.
+  // Corrects the i2 codes that absmean computed for a row of k dense elements.
   void mend(const std::uint8_t* x, std::int64_t k, std::uint8_t* codes) const;
 
  private:
   std::uint32_t sign_bit_ = 0;
-  std::uint32_t low_ = 0, high_ = 0;  // bits of the magnitudes from here to before there ...
-  bool on_ = false;                   // ... become a sign, or else 0
+  std::uint32_t low_ = 0, high_ = 0;  // magnitudes with bits in [low_, high_) get another code:
+  bool on_ = false;                   // their sign if true, otherwise 0
   float stored_ = 1;
   double threshold_ = 0;
 };

@@ -10,7 +10,7 @@
 namespace tern {
 namespace {
 
-constexpr std::size_t kStep = std::size_t{64} << 10;  // sizes of matrices that differ by a few bytes share buffers
+constexpr std::size_t kStep = std::size_t{64} << 10;  // matrices whose sizes differ by a few bytes share buffers
 constexpr std::align_val_t kAlignment{kWorkspaceAlignment};
 
 }  // namespace

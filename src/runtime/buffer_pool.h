@@ -1,4 +1,4 @@
-// Reusable buffers: fresh memory costs a page fault for every 4 KiB, more than what is computed in them.
+// Reusable buffers. Fresh memory costs a page fault per 4 KiB, which takes longer than the work done in it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tern {
 
-// For any thread. Outlives its buffers.
+// Thread-safe. Must outlive its buffers.
 class BufferPool {
  public:
   struct GiveBack {

@@ -1,4 +1,4 @@
-// Casts floats through blocks of f64: every type widens to it exactly, and losses are measured while a block is in
+// Casts floats through blocks of f64, to which every type widens exactly. Losses are measured while a block is in
 // cache.
 #include "runtime/cast_floats.h"
 
@@ -59,7 +59,7 @@ float half_value(std::uint16_t bits, DType type) {
   return type == DType::f16 ? simd::from_f16(bits) : simd::from_bf16(bits);
 }
 
-// f16 and bf16 have only 65,536 values: casts each of them once, and marks which occur in the input.
+// f16 and bf16 have only 65,536 values, so each of them is cast once; cast_halves() looks up the results.
 struct HalfTable {
   std::array<std::uint16_t, 65536> to;
   std::array<std::uint8_t, 65536> overflows, underflows;

@@ -12,9 +12,9 @@
 namespace tern {
 
 struct CastLoss {
-  double largest_change = 0;     // relative, of values that stay finite and are not below the type's normal range
+  double largest_change = 0;     // relative; only of values that stay finite and are in the type's normal range
   std::int64_t overflowed = 0;   // finite values that became infinite
-  std::int64_t underflowed = 0;  // values below that range that changed, to zero or nearly so
+  std::int64_t underflowed = 0;  // values below the normal range that changed, to zero or nearly so
   void add(const CastLoss& other);
 };
 
@@ -22,7 +22,7 @@ struct CastLoss {
 CastLoss cast_floats(const Threads& threads, std::span<const std::uint8_t> from, DType from_type,
                      std::span<std::uint8_t> to, DType to_type);
 
-// Scales as they are stored, in f32 or, where that is exact, bf16.
+// The bytes of scales as stored, in f32 or bf16. The caller asks for bf16 only where it is exact.
 std::vector<std::uint8_t> bytes_of_scales(std::span<const float> scales, StoredType type);
 
 }  // namespace tern

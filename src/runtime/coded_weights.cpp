@@ -1,4 +1,4 @@
-// Reads weights of 8 and 4 bits from a checkpoint's bytes, and makes ggml's blocks of floats.
+// Reads 8- and 4-bit weights from a checkpoint's bytes, and converts floats to ggml's blocks.
 #include "runtime/coded_weights.h"
 
 #include <algorithm>
@@ -27,13 +27,13 @@ constexpr std::int64_t block_bytes(Format format) {
 }
 float block_scale(const std::uint8_t* block) { return simd::from_f16(load_element<std::uint16_t>(block, 0)); }
 
-// d and 1/d before d is rounded to f16, as ggml has them; ties are rounded away from 0.
+// As in ggml, the codes are computed with 1/d before d is rounded to f16. Ties are rounded away from 0.
 void code_q8_0(const float* x, float largest, std::int8_t* codes, float& d) {
   d = std::fabs(largest) / 127.0F;
   const float id = d != 0 ? 1.0F / d : 0.0F;
   for (std::int64_t i = 0; i < kCodedGroup; ++i) codes[i] = static_cast<std::int8_t>(std::round(x[i] * id));
 }
-// The largest value becomes -8, so d has the other sign. x/d + 8.5 is rounded once, as a fused operation does.
+// The value of largest magnitude becomes -8, so d has the opposite sign. x/d + 8.5 is rounded once, as by an FMA.
 void code_q4_0(const float* x, float largest, std::int8_t* codes, float& d) {
   d = largest / -8.0F;
   const float id = d != 0 ? 1.0F / d : 0.0F;
@@ -65,8 +65,8 @@ Result<CodedWeights> CodedWeights::of(const Checkpoint& checkpoint, const ModelT
   const StoredTensor& stored = checkpoint.tensors()[*tensor.scales_index];
   const auto scales = static_cast<std::size_t>(make_ranges(w.n, w.k, w.granularity).total);
   if (stored.type != StoredType::f32 || w.scales.size() != scales * sizeof(float))
-    return error(Code::corrupt_file, kWhere, "the scales are {} bytes of {}; weights of {} x {} by {} have {} of F32",
-                 w.scales.size(), name(stored.type), w.n, w.k, name(w.granularity), scales);
+    return error(Code::corrupt_file, kWhere, "weights of {} x {} by {} have {} scales of F32; there are {} bytes of {}",
+                 w.n, w.k, name(w.granularity), scales, w.scales.size(), name(stored.type));
   return w;
 }
 
@@ -110,8 +110,9 @@ Status CodedWeights::write_blocks(std::int64_t first, std::int64_t count, std::u
       const std::uint16_t bits = simd::to_f16(d);
       if (!std::isfinite(d) || simd::from_f16(bits) != d)
         return error_at(row * k + column, Code::invalid_scale, kWhere,
-                        "the scale of row {} at column {} is {}, and {} has f16 scales; start from the floats", row,
-                        column, d, name(block_type(format)));
+                        "the scale of row {} at column {} is {}, which the f16 scales of {} cannot represent; start "
+                        "from the floats",
+                        row, column, d, name(block_type(format)));
       std::int8_t of[kCodedGroup];
       for (std::int64_t i = 0; i < kCodedGroup; ++i)
         of[i] = static_cast<std::int8_t>(read_code(format, codes.data() + row * row_bytes(format, k), column + i));
@@ -149,9 +150,10 @@ CodedLoss cast_to_codes(const Threads& threads, std::span<const std::uint8_t> fr
   const auto count = static_cast<std::int64_t>(elems) / kCodedGroup;
   const CodedWeights rows{
       .format = format, .n = count, .k = kCodedGroup, .granularity = Granularity::group(kCodedGroup), .blocks = blocks};
-  std::vector<float> apart(static_cast<std::size_t>(count));
-  if (!rows.read_rows(0, count, codes.data(), apart.data()).ok()) return {.bad_element = 0};  // they are all finite
-  append_bytes(scales, apart);
+  std::vector<float> block_scales(static_cast<std::size_t>(count));
+  // Never fails: all scales are finite.
+  if (!rows.read_rows(0, count, codes.data(), block_scales.data()).ok()) return {.bad_element = 0};
+  append_bytes(scales, block_scales);
   return loss;
 }
 

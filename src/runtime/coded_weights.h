@@ -1,4 +1,4 @@
-// Weights of 8 and 4 bits in a checkpoint: ggml's Q8_0 and Q4_0, or codes of safetensors with their scales beside them.
+// 8- and 4-bit weights in a checkpoint: ggml's Q8_0 and Q4_0 blocks, or safetensors codes with a tensor of scales.
 #pragma once
 
 #include <cstdint>
@@ -11,47 +11,48 @@
 
 namespace tern {
 
-inline constexpr std::int64_t kCodedGroup = 32;  // columns that share a scale in ggml's blocks, and in what is written
+inline constexpr std::int64_t kCodedGroup = 32;  // columns per scale in ggml's blocks and in what we write
 
-// The format of a type of ggml's blocks, if it is one of these; and back.
+// The format of Q8_0 or Q4_0 (nullopt for other types), and the type of a format.
 std::optional<Format> block_format(StoredType type);
 StoredType block_type(Format format);
 
-// Codes and scales where the file has them.
+// Views of codes and scales in the file.
 struct CodedWeights {
   Format format = Format::s8;
   std::int64_t n = 0, k = 0;
   Granularity granularity;
-  std::span<const std::uint8_t> blocks;         // of GGUF; or ...
-  std::span<const std::uint8_t> codes, scales;  // ... rows of codes, and f32
+  std::span<const std::uint8_t> blocks;         // GGUF; empty for safetensors
+  std::span<const std::uint8_t> codes, scales;  // safetensors: rows of codes, and f32 scales
 
-  // A tensor with ModelTensor::codes. Sizes are those of the shape.
+  // For a tensor that has ModelTensor::codes. Checks that the scales have the size that the shape requires.
   static Result<CodedWeights> of(const Checkpoint& checkpoint, const ModelTensor& tensor);
 
-  [[nodiscard]] std::int64_t scales_per_row() const;  // 0: one for the tensor
-  // Rows in their format, dense, and their scales; of a tensor's one scale nothing is written. A scale that is not
-  // finite is an invalid_scale.
+  [[nodiscard]] std::int64_t scales_per_row() const;  // 0: one scale for the tensor
+  // Writes dense rows of codes and their scales, but no scale if the tensor has only one. A scale that is not finite is
+  // an invalid_scale.
   Status read_rows(std::int64_t first, std::int64_t count, std::uint8_t* codes_out, float* scales_out) const;
-  // Rows as ggml's blocks. Each scale is for 32 columns or a multiple; a scale that f16 cannot represent is an
-  // invalid_scale.
+  // Writes rows as ggml's blocks. Each scale must cover a multiple of 32 columns; a scale that f16 cannot represent is
+  // an invalid_scale.
   Status write_blocks(std::int64_t first, std::int64_t count, std::uint8_t* out) const;
-  // n values from an element on, as dequantizing to f32 gives them.
+  // n values from element `first` on, equal to those of dequantizing to f32.
   void values(std::int64_t first, std::int64_t n, double* out) const;
   [[nodiscard]] float scale_at(std::int64_t row, std::int64_t column) const;
 };
 
-// Floats to blocks as ggml's own quantize_row_q8_0_ref and quantize_row_q4_0_ref make them: docs/numerics.md. The first
-// element of a block that has no scale (not finite, or too large for f16), or -1.
 struct CodedLoss {
   double signal = 0, noise = 0;  // sums of squares: of the floats, and of the rounding errors
+  // The first element of the first block that cannot be stored (a value is not finite, or the scale is too large for
+  // f16), or -1.
   std::int64_t bad_element = -1;
 };
-// `blocks` has room for as many as `from` holds elements, which are whole blocks.
+// Converts floats to the same blocks as ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref: docs/numerics.md.
+// `from` holds whole blocks of elements, and `blocks` has room for all of them.
 CodedLoss cast_to_blocks(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
                          std::span<std::uint8_t> blocks);
 // The same blocks as codes in rows; their scales, f32, are appended to a separate list.
 CodedLoss cast_to_codes(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
                         std::span<std::uint8_t> codes, std::vector<std::uint8_t>& scales);
-std::size_t coded_bytes(Format format, bool blocks, std::size_t elems);  // without scales that lie apart
+std::size_t coded_bytes(Format format, bool blocks, std::size_t elems);  // without separate scales
 
 }  // namespace tern

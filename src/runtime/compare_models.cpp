@@ -1,4 +1,4 @@
-// compare_models(): trits with trits, floats with floats, and trits with the floats they stand for.
+// compare_models(): compares trits with trits, floats with floats, and trits with floats by their values.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,7 +29,8 @@ constexpr std::int64_t kComparedBlock = 1024;                 // values compared
 constexpr std::int64_t kRowsPerPiece = 16;                    // for ternary matrices
 constexpr std::size_t kReleaseBytes = std::size_t{64} << 20;  // pages are released in pieces of this size
 
-// What a thread has found. The lowest index wins, so that the result does not depend on the number of threads.
+// The differences that one thread has found. The lowest index wins, so that the result does not depend on the number of
+// threads.
 struct Finding {
   std::int64_t trits = 0, values = 0, first = -1;
   double largest = 0;
@@ -69,7 +70,7 @@ Finding by_pieces(const Threads& threads, std::int64_t items, std::int64_t grain
   return all;
 }
 
-// Rows of trits as values.
+// Reads rows of trits as values.
 struct Weights {
   QuantizedTensor tensor;
   Ranges ranges;
@@ -83,7 +84,7 @@ struct Weights {
     const std::int64_t range = ranges.per_row == 0 ? 0 : r * ranges.per_row + column / ranges.len;
     return tensor.scale_values()[static_cast<std::size_t>(range)];
   }
-  // n values from a column on, as dequantizing to f32 gives them.
+  // n values from a column on, equal to those of dequantizing to f32.
   void values(std::int64_t r, std::int64_t column, std::int64_t n, std::int8_t* trits, double* out) const {
     read_codes(Format::i2, row(r), column, n, trits);
     for (std::int64_t i = 0; i < n; ++i)
@@ -113,7 +114,7 @@ Finding compare_trits(const Threads& threads, const Weights& a, const Weights& b
   });
 }
 
-// Values of a tensor from an element on: floats, or those that codes of 8 or 4 bits stand for.
+// Reads the values of a float tensor, or of 8- or 4-bit codes, from an element on.
 struct Floats {
   const std::uint8_t* data;
   DType dtype;
@@ -167,7 +168,7 @@ std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) 
   return shape;
 }
 
-// As the model means them: ternary experts of GGUF are one tall matrix in `shape`.
+// The axes as the model has them; in `shape`, ternary experts of GGUF are folded into one tall matrix.
 const std::vector<std::int64_t>& axes(const ModelTensor& tensor) {
   return tensor.ternary && tensor.type != StoredType::u8 ? tensor.stored_shape : tensor.shape;
 }
@@ -192,7 +193,8 @@ class Comparison {
       return out;
     }
     out.elements = 1;
-    for (const std::int64_t size : a.shape) out.elements = checked_mul(out.elements, size).value_or(0);  // 0 axes
+    // The product can overflow only if an axis is 0.
+    for (const std::int64_t size : a.shape) out.elements = checked_mul(out.elements, size).value_or(0);
     TERN_ASSIGN(found, compare(ia, ib, out));
     release(a_, a);
     release(b_, b);
@@ -210,7 +212,7 @@ class Comparison {
   }
 
  private:
-  // What was read from one of the two models, or the error with that model's file name.
+  // Adds the model's file name if the answer is an error.
   template <class Answer>
   static Answer of_file(const Model& model, Answer answer) {
     if (answer.ok()) return answer;
@@ -282,7 +284,7 @@ std::unordered_set<std::string_view> shared_names(const Model& a, const Model& b
 }
 
 // The name by which a tensor is looked up in the other model: Hugging Face's if it is unique, otherwise the name in the
-// file, which always is. So no tensor is skipped.
+// file, which is always unique. So no tensor is skipped.
 class Keys {
  public:
   Keys(const Model& a, const Model& b) : shared_(shared_names(a, b)) {}

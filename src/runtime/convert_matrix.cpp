@@ -1,4 +1,4 @@
-// Converts a matrix in pieces of rows, each small enough to stay in a second-level cache while it is worked on.
+// Converts a matrix in pieces of rows, each small enough to stay in a second-level cache while it is processed.
 #include "runtime/convert_matrix.h"
 
 #include <algorithm>
@@ -21,9 +21,9 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "write_model";
-// Page caches take few large writes faster than many small ones: 4.4 GB/s instead of 2.8 with 64 KiB, ext4.
+// A few large writes fill the page cache faster than many small ones: 4.4 GB/s, against 2.8 with 64 KiB (ext4).
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of all pieces in flight, where rows are long
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // limit for all pieces in flight, reached only by long rows
 
 class Converter {
  public:
@@ -44,7 +44,7 @@ class Converter {
         conveyor_(context.state().threads, static_cast<std::int64_t>(places_.size()), job.clock) {}
 
   Result<ConvertedMatrix> run() {
-    // hf_packed has one scale beside it as i2_s has one behind it.
+    // i2_s, tl1 and tl2 hold one scale after the codes; hf_packed has one in a separate tensor.
     const bool one = inside_ == Granularity::tensor() || layout_ == Layout::hf_packed;
     if (source_.granularity() == Granularity::tensor() && source_.n() > 0 && source_.k() > 0)
       made_.decided = {source_.tensor_scale()};
@@ -59,7 +59,7 @@ class Converter {
     TERN_RETURN_IF_ERROR(look());
     if (job_.checksum && codes_.value_with(bytes_of(made_.decided)) != *job_.checksum)
       return wrong_checksum(codes_.value_with(bytes_of(made_.decided)), *job_.checksum);
-    if (!pieces_.in_order()) TERN_RETURN_IF_ERROR(write_in_its_order());
+    if (!pieces_.in_order()) TERN_RETURN_IF_ERROR(write_in_layout_order());
     if (inside_ == Granularity::tensor())
       TERN_RETURN_IF_ERROR(job_.write(pieces_.tail(made_.stored.empty() ? 0 : made_.stored[0])));
     if (job_.x != nullptr) TERN_RETURN_IF_ERROR(settle_quality());
@@ -86,7 +86,7 @@ class Converter {
 
   [[nodiscard]] std::size_t place_count(const Threads& threads) const {
     const std::size_t bytes = static_cast<std::size_t>(pieces_.most_rows() * line_) + pieces_.room_bytes() + 1;
-    // Enough places that no thread waits for a write; with 8 for each of 2 threads one did.
+    // Enough places that no thread waits for a write; with 8 per thread, one of 2 threads did.
     const std::size_t wanted = std::size_t{16} * static_cast<std::size_t>(threads.count()) + 4;
     return std::clamp<std::size_t>(kMostBytes / bytes, 1, wanted);
   }
@@ -119,8 +119,8 @@ class Converter {
     return source_.read(rows, place.codes, place.scales.data());
   }
 
-  // When several scales must become one, only those of rows with a nonzero trit count; each row is passed to
-  // fit_scales() as one trit.
+  // Fits one scale to several. Only the scales of ranges with a nonzero trit matter, so each range is passed to
+  // fit_scales() as a row of one trit: +1 if it has any, otherwise 0.
   Status fit_one() {
     std::vector<std::uint8_t> live;
     const std::int64_t k = source_.k();
@@ -151,8 +151,8 @@ class Converter {
     return {};
   }
 
-  // Reads every row once, in order, and writes the bytes if the layout has that order. The job's other tasks are
-  // interleaved evenly.
+  // Reads every row once, in order, and writes the bytes if the layout stores rows in this order. The job's other tasks
+  // are interleaved evenly.
   Status look() {
     return conveyor_.run(
         pieces_.row_pieces() + job_.serial_tasks + job_.parallel_tasks,
@@ -176,7 +176,7 @@ class Converter {
   };
   [[nodiscard]] Turn turn_of(std::int64_t item) const {
     const std::int64_t others = job_.serial_tasks + job_.parallel_tasks, items = pieces_.row_pieces() + others;
-    // The share of `part` that comes before the first `some` of `all`.
+    // `part` items are spread evenly over `all`: how many of them are among the first `some`.
     const auto before = [](std::int64_t some, std::int64_t part, std::int64_t all) { return some * part / all; };
     const std::int64_t other = before(item, others, items);
     if (before(item + 1, others, items) == other) return {Turn::piece, item - other};
@@ -202,7 +202,7 @@ class Converter {
     here.bytes = bytes;
     return {};
   }
-  // The scales of a piece as they are stored.
+  // The scales of a piece as stored.
   [[nodiscard]] std::span<const float> fitted_of(const Place& here) const {
     if (one_) return made_.stored;
     return inside_ ? here.fitted.scales : here.scales;
@@ -240,7 +240,7 @@ class Converter {
   }
   void add_loss(const ScaleLoss& loss) {
     ScaleLoss& all = made_.report.scale_loss;
-    // The one scale of a tensor changes once, and in every piece by the same.
+    // Every piece fits a tensor's one scale again, with the same result; count its change once.
     all.changed = source_.granularity() == Granularity::tensor() ? std::max(all.changed, loss.changed)
                                                                  : all.changed + loss.changed;
     if (loss.largest_relative <= all.largest_relative) return;
@@ -248,7 +248,8 @@ class Converter {
     all.index = loss.index;
   }
 
-  Status write_in_its_order() {
+  // Reads the rows again, in the order in which the layout stores them.
+  Status write_in_layout_order() {
     return conveyor_.run(
         pieces_.count(),
         [&](std::int64_t piece, std::int64_t at) -> Status {
@@ -295,13 +296,13 @@ class Converter {
   std::optional<Granularity> inside_;
   std::int64_t line_;
   QualityLoops loops_;
-  bool one_ = false;      // scale is stored for all
-  bool fetched_ = false;  // rows, before the pass that looks at them
+  bool one_ = false;      // one scale is stored for the whole tensor
+  bool fetched_ = false;  // fit_one() has fetched all rows, so look() need not
   ConvertedMatrix made_;
   RunningChecksum codes_;
   QualitySums sums_;
   std::vector<Place> places_;
-  std::int64_t together_;  // pieces that are written together
+  std::int64_t together_;  // how many pieces are written together
   std::mutex blocks_mutex_;
   std::vector<BufferPool::Buffer> blocks_;
   std::size_t waiting_bytes_ = 0;  // of pieces that wait to be written with others

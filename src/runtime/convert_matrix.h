@@ -13,7 +13,7 @@
 
 namespace tern {
 
-// 512 KiB of bf16, half of a second-level cache of today, and 64 KiB of codes.
+// 512 KiB of bf16 (half of today's second-level caches) and 64 KiB of codes.
 inline constexpr std::int64_t kPieceElems = std::int64_t{1} << 18;
 
 struct MatrixJob {
@@ -24,16 +24,16 @@ struct MatrixJob {
 
   std::int64_t piece_elems = kPieceElems;
 
-  // The floats that are quantized, for measuring the quality.
+  // The floats that are quantized, if the quality is to be measured.
   const ConstTensorView* x = nullptr;
   std::optional<double> threshold = {};
   NonFinite non_finite = NonFinite::reject;
-  Capabilities instructions = {};  // that it may be measured with
+  Capabilities instructions = {};  // that the measurement may use
 
-  // Called by any thread for rows that it is about to read for the first time.
+  // Called on any thread for rows that it is about to read for the first time.
   std::function<void(RowRange)> fetch = {};
 
-  // Called one after the other, in the order of the pieces, on any thread.
+  // Called on any thread, but one call at a time and in the order of the pieces.
   std::function<Status(std::span<const std::uint8_t>)> write;  // the next bytes
   std::function<void(RowRange)> done;                          // these rows have been read; some are read again later
   // Other tasks that must run one at a time (copying tensors), so that one thread writes while the others compute.

@@ -1,4 +1,4 @@
-// Matrices in small pieces against whole ones: bytes, scales, checksums, reports, and the words of errors.
+// Converts matrices in small pieces and whole, and compares bytes, scales, checksums, reports and errors.
 #include "runtime/convert_matrix.h"
 
 #include <gtest/gtest.h>
@@ -143,7 +143,7 @@ TEST(ConvertMatrix, QualityDoesNotDependOnTheNumberOfThreads) {
   }
 }
 
-// What an observer is told, from any thread.
+// Records the calls that an observer gets, from any thread.
 class Watcher : public Observer {
  public:
   struct Run {

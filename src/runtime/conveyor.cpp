@@ -1,4 +1,4 @@
-// A ring of places between the threads that work and the one that finishes.
+// A ring of places between the threads that process items and the one that finishes them.
 #include "runtime/conveyor.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Status Conveyor::run(std::int64_t items, const Part& work, const Part& finish) {
   }
   const StageClock::Together together(clock_);
   const Stopwatch all;
-  std::atomic<double> taken = 0;  // of all threads
+  std::atomic<double> taken = 0;  // seconds, of all threads
   threads_.run(threads_.count(), [&](int) {
     const Stopwatch mine;
     take(work, finish);
@@ -49,7 +49,7 @@ Status Conveyor::run(std::int64_t items, const Part& work, const Part& finish) {
 void Conveyor::take(const Part& work, const Part& finish) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    // The item that all wait for is being processed by a thread that already has its place.
+    // This cannot deadlock: the item to be finished next already has its place and a thread that processes it.
     if (!stopped_ && next_ < items_ && free_.empty()) {
       const Stopwatch waiting;
       // Waits until several places are free: waking up costs more than some items do.

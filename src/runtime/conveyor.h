@@ -1,4 +1,4 @@
-// Items that all threads process in any order, followed by a step that is done for one item after the other, in order.
+// Runs items in two steps: all threads process them in any order, then each is finished, one at a time and in order.
 #pragma once
 
 #include <condition_variable>
@@ -17,11 +17,11 @@ namespace tern {
 // the others go on. So a machine with two cores has two busy threads, not three.
 class Conveyor {
  public:
-  // Both get the item and its place, 0 .. places - 1, which identifies the buffers that it may use until it is
-  // finished.
+  // Both steps get the item and its place, 0 .. places - 1, which identifies the buffers that the item may use until it
+  // is finished.
   using Part = std::function<Status(std::int64_t item, std::int64_t place)>;
 
-  // The clock, if there is one, records how long threads wait for a place, and for the others at the end.
+  // The clock, if there is one, records how long threads wait for a place, and for each other at the end.
   Conveyor(const Threads& threads, std::int64_t places, StageClock* clock = nullptr);
 
   // Calls work() for items in any order and finish() for each in order, never two at once. Stops at the first item that
@@ -39,8 +39,8 @@ class Conveyor {
   void finish_ready(std::unique_lock<std::mutex>& lock, const Part& finish);
 
   const Threads& threads_;
-  std::vector<Item> ring_;          // items that are claimed and not finished
-  std::vector<std::int64_t> free_;  // places; the one returned last is still in a cache and is taken first
+  std::vector<Item> ring_;          // items that are claimed but not finished
+  std::vector<std::int64_t> free_;  // places; the one returned last is taken first, as it is still in a cache
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t items_ = 0, next_ = 0, finished_ = 0;

@@ -1,4 +1,4 @@
-// Work in any order, ends in one; what fails, and what throws.
+// Conveyor: items are processed in any order and finished in order, also when steps fail or throw.
 #include "runtime/conveyor.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How many of each trit, sixteen bytes of codes at a time.
+// Counts trits, sixteen bytes of codes at a time.
 #include "runtime/count_trits.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ struct Count {
   std::int64_t minus = 0, plus = 0;
 };
 
-using Words = std::uint64_t __attribute__((vector_size(16)));  // which every machine has
+using Words = std::uint64_t __attribute__((vector_size(16)));  // every machine has these vectors
 constexpr std::uint64_t kLow = 0x5555'5555'5555'5555U;
 
-// Fields of two bits added up within each byte: at most 12.
+// Adds up the four 2-bit fields of each byte: at most 12.
 template <class W>
 W to_bytes(W fields) {
   constexpr std::uint64_t kPairs = 0x3333'3333'3333'3333U, kBytes = 0x0F0F'0F0F'0F0F'0F0FU;
@@ -32,11 +32,12 @@ std::int64_t sum_bytes(std::uint64_t bytes) {
   return static_cast<std::int64_t>(bytes * 0x0001'0001'0001'0001U >> 48);
 }
 
-// Code 1 is trit 0 and code 2 is +1. Without code 3, a low bit that is set is a zero (padding included) and a high bit
-// a +1.
+// Code 1 is trit 0 and code 2 is +1. There is no code 3, so a set low bit is a zero (padding included) and a set high
+// bit is a +1.
 Count count_bytes(const std::uint8_t* codes, std::int64_t bytes) {
   std::int64_t i = 0, zeros = 0, pluses = 0;
-  // Three words fill a field of two bits (at most 3). A byte adds up its four fields, at most 12 a round: 252 after 21.
+  // A 2-bit field holds the sum of three words (at most 3). Each round adds the four fields of a byte, at most 12, to
+  // its counter: at most 252 after 21 rounds.
   constexpr std::int64_t kRounds = 21, kRoundBytes = 3 * sizeof(Words);
   while (i + kRoundBytes <= bytes) {
     Words zero = {}, plus = {};

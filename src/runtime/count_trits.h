@@ -1,4 +1,4 @@
-// How many trits of each kind canonical codes have.
+// Counts the trits of each kind in canonical codes.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 
 namespace tern {
 
-// The number of -1, 0 and +1 in rows of i2 without gaps between them.
+// How many trits are -1, 0 and +1 in rows of i2 that have no gaps between them.
 std::array<std::int64_t, 3> count_trits(const std::uint8_t* codes, std::int64_t rows, std::int64_t k);
 
 // How many of n codes of a row in i2, starting at `first`, are -1 or +1.

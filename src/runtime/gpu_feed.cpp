@@ -1,4 +1,4 @@
-// Pinned pieces in a ring, two alternating matrices, and the time of each step, measured with events.
+// A ring of pinned pieces, two alternating matrices, and events that time each step.
 #include "runtime/gpu_feed.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace tern {
 namespace {
 
-// Large enough for full bus speed, and for few calls of the runtime, which take some microseconds each.
+// Large enough for full bus speed and for few calls of the CUDA runtime, which take some microseconds each.
 constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
-constexpr int kMoreSlots = 4;  // more slots than threads (each fills one): these are in transit on the bus
+constexpr int kMoreSlots = 4;  // slots beyond one per thread: these are in transit on the bus
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // 256 MiB of codes, twice, in pinned memory
 
 Status add_milliseconds(StageClock& clock, Stage stage, const GpuEvent& from, const GpuEvent& to, std::size_t bytes) {
@@ -47,12 +47,12 @@ GpuEvent::~GpuEvent() {
 struct GpuFeed::Slot {
   Tensor memory;
   GpuEvent begin, end;
-  std::size_t bytes = 0;  // under way, or arrived and not counted yet
+  std::size_t bytes = 0;  // being copied, or copied but not reported to the clock yet
 };
 
 GpuFeed::GpuFeed(const Context& context, StageClock& clock) : context_(context), clock_(clock) {}
 GpuFeed::~GpuFeed() {
-  for (auto& matrix : matrices_) matrix.reset();  // waits for what is under way
+  for (auto& matrix : matrices_) matrix.reset();  // waits for its copies and kernels
 }
 
 bool GpuFeed::fits(const TernaryQuantize::Problem& problem) { return problem.rows <= kMostElements / problem.k; }
@@ -92,7 +92,8 @@ Result<GpuFeed::Matrix*> GpuFeed::begin(const TernaryQuantize::Problem& problem,
   return matrices_[turn_].get();
 }
 
-// Puts a filled slot on the matrix's stream. The caller holds the mutex, so that no other slot's events come between.
+// Queues the upload of a filled slot on the matrix's stream. The caller holds the mutex, so that no other slot's events
+// come between.
 Status GpuFeed::up(Slot& slot, Matrix& matrix, std::size_t offset, std::size_t bytes) {
   auto* stream = static_cast<cuda::Stream*>((*matrix.own_)->cuda_stream());
   TERN_RETURN_IF_ERROR(cuda::record(slot.begin.get(), stream));
@@ -148,7 +149,7 @@ void GpuFeed::Matrix::upload(std::int64_t piece) {
   std::unique_ptr<GpuFeed::Slot> slot;
   {
     const std::lock_guard lock(feed_.mutex_);
-    slot = std::move(feed_.slots_.front());  // there are more slots than threads
+    slot = std::move(feed_.slots_.front());  // never empty: there are more slots than threads
     feed_.slots_.pop_front();
   }
   Status status = current.status().ok() ? Status() : Status(Error(current.status().error()));
@@ -198,7 +199,7 @@ Result<QuantizedRows::Made> GpuFeed::Matrix::wait() {
   TERN_RETURN_IF_ERROR(wait_for(feed_.clock_, Stage::bus, uploaded_));
   TERN_RETURN_IF_ERROR(wait_for(feed_.clock_, Stage::gpu, computed_));
   TERN_RETURN_IF_ERROR(wait_for(feed_.clock_, Stage::bus, back_));
-  TERN_RETURN_IF_ERROR((*own_)->synchronize());  // and what the kernel found
+  TERN_RETURN_IF_ERROR((*own_)->synchronize());  // also returns errors that the kernel found
   TERN_RETURN_IF_ERROR(add_milliseconds(feed_.clock_, Stage::gpu, uploaded_, computed_, x_bytes_));
   TERN_RETURN_IF_ERROR(add_milliseconds(feed_.clock_, Stage::bus, computed_, back_, codes_bytes_ + scales_bytes_));
   return QuantizedRows::Made{host_codes_.as<const std::uint8_t>().data(), host_scales_.as<const float>().data(),

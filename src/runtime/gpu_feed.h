@@ -1,4 +1,4 @@
-// Sends matrices through a GPU: all threads upload the next one, piece by piece, while they convert the one before.
+// Sends matrices through a GPU: all threads upload the next one, piece by piece, while they convert the current one.
 //
 //     threads   | matrix 0 to pinned memory | convert 0, matrix 1 to pinned memory | convert 1, matrix 2 ...
 //     bus          | 0 in               |out 0|    | 1 in                     |out 1|
@@ -19,7 +19,7 @@
 
 namespace tern {
 
-// An event that times, of one GPU.
+// A CUDA event of one GPU, with timing.
 class GpuEvent {
  public:
   static Result<GpuEvent> make(int device);
@@ -43,7 +43,7 @@ class GpuEvent {
 
 class GpuFeed {
  public:
-  // The context is a GPU's; both outlive the feed.
+  // `context` is a GPU's; it and the clock must outlive the feed.
   GpuFeed(const Context& context, StageClock& clock);
   ~GpuFeed();
   GpuFeed(const GpuFeed&) = delete;
@@ -52,7 +52,7 @@ class GpuFeed {
   // Whether two matrices of this size fit on the GPU at once.
   [[nodiscard]] static bool fits(const TernaryQuantize::Problem& problem);
 
-  // A matrix in flight. The previous one may still be read, older ones not.
+  // A matrix in flight. The results of the previous one may still be read, those of older ones may not.
   class Matrix;
   Result<Matrix*> begin(const TernaryQuantize::Problem& problem, const ConstTensorView& x,
                         const Preference& preference);
@@ -65,8 +65,8 @@ class GpuFeed {
   const Context& context_;
   StageClock& clock_;
   std::shared_ptr<MemoryResource> pinned_;
-  std::mutex mutex_;                                 // of the slots; also keeps what is put on a stream together
-  std::deque<std::unique_ptr<Slot>> slots_;          // the slot in flight for longest comes first
+  std::mutex mutex_;                                 // guards the slots; keeps a slot's stream commands together
+  std::deque<std::unique_ptr<Slot>> slots_;          // the slot that has been in flight longest comes first
   std::array<std::unique_ptr<Matrix>, 2> matrices_;  // destroyed first (declared last), because they use slots
   std::size_t turn_ = 0;
 };
@@ -78,7 +78,7 @@ class GpuFeed::Matrix {
   [[nodiscard]] std::int64_t pieces() const;
   // Call once for each piece, from any thread. wait() returns the first error.
   void upload(std::int64_t piece);
-  // Waits for all pieces; the result is valid until the second begin() from now.
+  // Waits for all pieces and the kernel; the result is valid until the second begin() from now.
   Result<QuantizedRows::Made> wait();
 
  private:
@@ -92,7 +92,7 @@ class GpuFeed::Matrix {
   std::size_t x_bytes_ = 0, codes_bytes_ = 0, scales_bytes_ = 0;
   std::atomic<std::int64_t> left_ = 0;  // pieces
   std::optional<TernaryQuantizePlan> plan_;
-  Status failed_;  // under the mutex of the feed
+  Status failed_;  // guarded by the feed's mutex
   Tensor x_, codes_, scales_, workspace_, host_codes_, host_scales_;
   GpuEvent uploaded_, computed_, back_;
   std::optional<detail::OwnStream> own_;  // destroyed first (declared last)

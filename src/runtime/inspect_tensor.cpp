@@ -1,4 +1,4 @@
-// inspect_tensor(): shares of trits and extremes of scales.
+// inspect_tensor(): counts of trits and extremes of scales.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@
 namespace tern {
 namespace {
 
-// The extremes of the scales of codes of 8 or 4 bits.
+// The extremes of the scales of 8- or 4-bit codes.
 Status inspect_scales(const Model& model, const ModelTensor& tensor, TensorReport& report) {
   TERN_ASSIGN(coded, CodedWeights::of(model.checkpoint(), tensor));
   const Ranges ranges = make_ranges(coded.n, coded.k, coded.granularity);
@@ -47,7 +47,7 @@ Result<TensorReport> inspect_tensor(const Context& context, const Model& model, 
     return report;
   }
   const bool guessed = !tensor.layout && tensor.type == StoredType::i2_s;
-  if (guessed) {  // any order that the shape allows contains the same codes
+  if (guessed) {  // counts and scales are the same for any order that the shape allows
     for (const Layout layout : {Layout::i2_s_x86_128, Layout::i2_s_arm_64, Layout::i2_s_1x4})
       if (layout_bytes(layout, tensor.n(), tensor.k()).ok()) tensor.layout = layout;
     tensor.checksum.reset();

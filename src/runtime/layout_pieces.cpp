@@ -1,4 +1,4 @@
-// A piece is treated as a small matrix of its own: its bytes are those of the large one, at other places.
+// Encodes each piece as a small matrix: its bytes equal those of the large matrix, at other offsets.
 #include "runtime/layout_pieces.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ Result<std::span<const std::uint8_t>> LayoutPieces::encode(std::int64_t piece, c
                                                            std::span<const float> scales, std::uint8_t* out) const {
   const std::int64_t run_rows = n_ / runs_, first = piece % per_part_ * step_;
   const std::int64_t rows = runs_ * std::min(step_, run_rows - first), line = row_bytes(Format::i2, k_);
-  if (scales_in_bytes(spec_.layout) == ScalesIn::trailer) {  // which is the tail's
+  if (scales_in_bytes(spec_.layout) == ScalesIn::trailer) {  // tail() writes the trailer
     layout_from_i2(spec_, {rows, k_, 0, rows}, {codes, line}, out);
     if (parts_ == 1) {
       TERN_ASSIGN(bytes, layout_bytes(spec_, rows, k_));

@@ -1,4 +1,4 @@
-// Splits the bytes of a layout into pieces, in order, each of which depends on some rows of codes alone.
+// Splits the bytes of a layout into consecutive pieces, each of which depends only on some rows of codes.
 //
 //     most layouts   a piece is some rows: bytes and rows have the same order
 //     hf_packed      a piece has equally many rows from each quarter of the matrix
@@ -18,7 +18,7 @@ class RowsSource;
 
 class LayoutPieces {
  public:
-  // Pieces have about this many elements. They begin at multiples of `source_block` rows if possible.
+  // Pieces have about `piece_elems` elements. They begin at multiples of `source_block` rows if possible.
   static Result<LayoutPieces> make(const LayoutSpec& spec, std::int64_t n, std::int64_t k, std::int64_t source_block,
                                    std::int64_t piece_elems);
 
@@ -26,15 +26,15 @@ class LayoutPieces {
   [[nodiscard]] bool in_order() const { return runs_ == 1 && parts_ == 1; }
   [[nodiscard]] std::int64_t count() const { return per_part_ * parts_; }
 
-  // All rows in order, whatever the layout, in row_pieces() pieces of at most most_rows().
+  // All rows in order, for any layout: row_pieces() pieces of at most most_rows() rows.
   [[nodiscard]] std::int64_t row_pieces() const { return row_pieces_; }
   [[nodiscard]] RowRange rows(std::int64_t piece) const;
   [[nodiscard]] std::int64_t most_rows() const { return step_ * runs_; }
 
-  // Codes of a piece's rows, and room for the scales that come with them.
+  // Reads the codes of a piece's rows, and the scales that come with them.
   Status read(const RowsSource& source, std::int64_t piece, std::uint8_t* codes, std::vector<float>& scales) const;
-  // Makes the bytes of a piece from its codes, which must be trits; `out` has room_bytes() bytes, which every piece but
-  // the last fills if in order. Scales are those of the rows, for layouts with scales by block.
+  // Encodes a piece from its codes, which must be trits. `out` has room for room_bytes() bytes; if in_order(), every
+  // piece but the last fills them. `scales` are those of the rows, for layouts with a scale per block.
   Result<std::span<const std::uint8_t>> encode(std::int64_t piece, const std::uint8_t* codes,
                                                std::span<const float> scales, std::uint8_t* out) const;
   [[nodiscard]] std::size_t room_bytes() const { return room_bytes_; }

@@ -1,4 +1,4 @@
-// measure_quality() against the contract said plainly: the same bits for every type, format, shape and instruction set.
+// measure_quality() against a plain loop over the contract: the same bits for every type, format, shape and ISA.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@
 namespace tern {
 namespace {
 
-// TERN_MAX_ISA for one scope.
+// Sets TERN_MAX_ISA for one scope.
 class MaxIsa {
  public:
   explicit MaxIsa(std::string_view level) { setenv("TERN_MAX_ISA", std::string(level).c_str(), 1); }
@@ -26,7 +26,7 @@ class MaxIsa {
   MaxIsa& operator=(const MaxIsa&) = delete;
 };
 
-// The levels of this processor, the lowest first.
+// The instruction sets of this processor, the lowest first.
 std::vector<std::string_view> levels() {
   std::vector<std::string_view> found = {"scalar"};
   for (int i = 0; i < kCapabilityCount; ++i)
@@ -46,7 +46,7 @@ struct Measured {
   [[nodiscard]] double at(std::int64_t i) const { return read_element(x.data(), dtype, i / k * stride + i % k); }
 };
 
-// Gaussians of widely different sizes, so that another order of the sums has other bits.
+// Gaussians of widely different sizes, so that summing in another order gives other bits.
 Measured made_up(DType dtype, std::int64_t rows, std::int64_t k, std::int64_t gap, lab::Random& random) {
   Measured m{dtype, rows, k, k + gap, {}};
   m.x.resize(static_cast<std::size_t>(rows * m.stride) * size_of(dtype));
@@ -122,7 +122,7 @@ TEST_P(MeasureQuality, HasThePlainBitsForEveryFormatShapeAndGranularity) {
       }
 }
 
-// More than 64 blocks, which threads share, and sums of a row that begins inside a block.
+// More than 64 blocks, so that threads share them, and rows that begin inside a block.
 TEST_P(MeasureQuality, HasThePlainBitsOfLongTensors) {
   lab::Random random(6);
   const Context context = *Context::open(DeviceId{}, {.threads = 2});
@@ -150,7 +150,7 @@ TEST_P(MeasureQuality, SaturatesOrRefusesWhatIsNotFinite) {
     const MaxIsa limit(level);
     EXPECT_EQ(measure_quality(context, m.view(), *q).code(), Code::non_finite) << level;
   }
-  // Between rows nobody looks.
+  // The gaps between rows are not read.
   Measured gap = made_up(GetParam(), 5, 700, 2, random);
   for (std::int64_t row = 0; row < 5; ++row) write_element(gap.x.data(), gap.dtype, row * gap.stride + 700, infinity);
   const auto clean = quantize(context, gap.view());

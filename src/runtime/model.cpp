@@ -44,7 +44,7 @@ class Interpreter {
   }
 
   Result<std::vector<ModelTensor>> run() {
-    all_.reserve(checkpoint_.tensors().size());  // a million of them should not be held twice
+    all_.reserve(checkpoint_.tensors().size());  // growing would hold a million of them twice
     for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
       TERN_ASSIGN(tensor, interpret(i));
       all_.push_back(std::move(tensor));
@@ -103,7 +103,7 @@ class Interpreter {
     return true;
   }
 
-  // Both of Hugging Face's spellings become one.
+  // Maps both of Hugging Face's spellings to one.
   static std::string canonical_name(const std::string& name) {
     const std::string gguf = gguf_name(name);
     const std::string hf = hf_name(gguf.empty() ? name : gguf);
@@ -130,7 +130,7 @@ class Interpreter {
         return {};
     }
     if (tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
-    while (tensor.shape.size() > 2) {  // experts on top of each other are one tall matrix
+    while (tensor.shape.size() > 2) {  // stacked experts become one tall matrix
       const auto rows = checked_mul(tensor.shape[0], tensor.shape[1]);
       if (!rows) return error(Code::corrupt_file, kWhere, "'{}' has too many rows", escaped(tensor.name));
       tensor.shape.erase(tensor.shape.begin());
@@ -158,10 +158,11 @@ class Interpreter {
       tensor.layout = *options_.i2_s;
       return {};
     }
-    Result<Layout> detected = Error{Code::invalid_argument,
-                                    "the scale lies apart and nothing tells the order of i2_s; give ReadOptions::i2_s "
-                                    "x86_128, arm_64 or 1x4",
-                                    std::string(kWhere)};
+    Result<Layout> detected =
+        Error{Code::invalid_argument,
+              "the scale is a separate tensor, so the order of i2_s cannot be detected; give ReadOptions::i2_s "
+              "x86_128, arm_64 or 1x4",
+              std::string(kWhere)};
     if (!tensor.scales_index) detected = detect_i2_s(checkpoint_.data(tensor.index), tensor.n(), tensor.k());
     if (detected.ok()) {
       tensor.layout = *detected;
@@ -177,7 +178,7 @@ class Interpreter {
     if (const std::string* text = text_of(key)) {
       std::int64_t numbers[3];
       if (!keys::parse_numbers(*text, ',', numbers, 3))
-        return error(Code::corrupt_file, kWhere, "{} is '{}', not three numbers apart by commas", key,
+        return error(Code::corrupt_file, kWhere, "{} is '{}', not three numbers separated by commas", key,
                      printable(*text));
       tensor.layout->tiles = {numbers[0], numbers[1], numbers[2]};
       return {};
@@ -215,7 +216,7 @@ class Interpreter {
                  printable(shape));
   }
 
-  // Codes of 8 or 4 bits, rows of them, with scales beside them.
+  // Rows of 8- or 4-bit codes, with a separate tensor of scales.
   Status interpret_codes(ModelTensor& tensor, const std::string& codes) {
     if (codes != name(Format::s8) && codes != name(Format::s4))
       return error(Code::corrupt_file, kWhere, "{} is '{}', not s8 or s4", escaped(keys::codes_of(tensor.name)),
@@ -227,8 +228,8 @@ class Interpreter {
     TERN_RETURN_IF_ERROR(parse_shape(tensor, *shape, size));
     const auto bytes = checked_mul(size[0], row_bytes(format, size[1]));
     if (tensor.type != stored_type(code_dtype(format)) || !bytes || static_cast<std::size_t>(*bytes) != tensor.bytes)
-      return error(Code::corrupt_file, kWhere, "'{}' is {} in {}, which are no {} bytes of {}", escaped(tensor.name),
-                   *shape, codes, tensor.bytes, name(tensor.type));
+      return error(Code::corrupt_file, kWhere, "'{}' is {} in {}, which does not fit its {} bytes of {}",
+                   escaped(tensor.name), *shape, codes, tensor.bytes, name(tensor.type));
     tensor.codes = format;
     tensor.shape = {size[0], size[1]};
     return find_scales(tensor, ".scales");
@@ -245,7 +246,7 @@ class Interpreter {
     const Layout layout = *said;
     TERN_ASSIGN(bytes, layout_bytes(layout, size[0], size[1]));
     if (bytes != tensor.bytes)
-      return error(Code::corrupt_file, kWhere, "'{}' is {} in {}, which has {} bytes; there are {}",
+      return error(Code::corrupt_file, kWhere, "'{}' is {} in {}, which takes {} bytes; it has {}",
                    escaped(tensor.name), shape, *format, bytes, tensor.bytes);
     tensor.ternary = true;
     tensor.shape = {size[0], size[1]};
@@ -258,8 +259,8 @@ class Interpreter {
     const std::string scales = tensor.name + std::string(end);
     tensor.scales_index = checkpoint_.find(scales);
     if (!tensor.scales_index)
-      return error(Code::corrupt_file, kWhere, "'{}' is not there, the scales of '{}'", escaped(scales),
-                   escaped(tensor.name));
+      return error(Code::corrupt_file, kWhere, "there is no tensor '{}', which should hold the scales of '{}'",
+                   escaped(scales), escaped(tensor.name));
     const std::string* by = text_of(keys::granularity_of(tensor.name));
     if (by == nullptr) by = text_of(keys::kGranularity);
     if (by != nullptr) {
@@ -300,7 +301,7 @@ class Interpreter {
   }
 
   const Checkpoint& checkpoint_;
-  std::unordered_map<std::string_view, const MetaValue*> metadata_;  // a header may have as many keys as tensors
+  std::unordered_map<std::string_view, const MetaValue*> metadata_;  // a map: a header may have as many keys as tensors
   const std::string& config_;
   const ReadOptions& options_;
   std::optional<Result<WeightScale>> direction_;
@@ -313,8 +314,8 @@ class Interpreter {
 struct Model::Impl {
   Checkpoint checkpoint;
   std::string config;
-  std::vector<ModelTensor> tensors;         // in the order of Checkpoint::tensors(), some of which are left out
-  std::vector<std::uint32_t> renamed = {};  // those with another hf_name than name, sorted by it
+  std::vector<ModelTensor> tensors;         // in the order of Checkpoint::tensors(), without those that are scales
+  std::vector<std::uint32_t> renamed = {};  // those whose hf_name is not their name, sorted by hf_name
 
   void sort_renamed() {
     for (std::size_t i = 0; i < tensors.size(); ++i)

@@ -1,4 +1,4 @@
-// config.json to the keys of GGUF: sizes, heads, norms and rotations.
+// Translates config.json to the keys of GGUF: sizes, heads, norms and rotations.
 #include "runtime/model_config.h"
 
 #include <array>
@@ -41,7 +41,7 @@ std::string text(const Json& config, const char* key) {
 
 struct Name {
   const char* config;
-  const char* gguf;  // behind "<architecture>."
+  const char* gguf;  // after "<architecture>."
 };
 constexpr std::array kIntegers = {
     Name{"num_hidden_layers", "block_count"},

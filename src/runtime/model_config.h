@@ -15,9 +15,9 @@ struct GgufConfig {
   std::vector<std::string> notes;  // what was left out
 };
 
-// `architecture` is what the caller asked for, or empty. BitNet models are "bitnet-b1.58"; for others the caller must
-// say: llama.cpp's "llama" has the rows of q and k in another order, which nobody would notice. Errors name the file as
-// `path`.
+// `architecture` is what the caller asked for, or empty. BitNet models are "bitnet-b1.58". For others the caller must
+// name it, because a guess could be wrong unnoticed: llama.cpp's "llama" has the rows of q and k in another order.
+// Errors name the file as `path`.
 Result<GgufConfig> gguf_config(std::string_view config_json, std::string_view architecture,
                                std::string_view path = "config.json");
 

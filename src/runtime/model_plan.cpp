@@ -38,7 +38,7 @@ bool is_embedding(const ModelTensor& tensor) {
          tensor.name == "output.weight";
 }
 
-// A matrix that models multiply activations with, by the names of the usual families.
+// Whether models multiply activations with this matrix, judged by the names that the usual families use.
 bool is_projection(const ModelTensor& tensor) {
   if (tensor.shape.size() != 2 || is_embedding(tensor)) return false;
   const std::string_view name = tensor.hf_name;
@@ -267,7 +267,7 @@ class Planner {
     return out;
   }
 
-  // A packed checkpoint of Hugging Face with a scale in bf16 keeps it so, unless it must be turned over.
+  // A packed checkpoint of Hugging Face keeps its scale in bf16, unless the scale must be inverted.
   static bool scale_is_bf16(const ModelTensor& tensor) {
     return tensor.ternary && tensor.layout && tensor.layout->layout == Layout::hf_packed && tensor.scales_index &&
            tensor.weight_scale == WeightScale::multiplies && tensor.scale_type == StoredType::bf16;
@@ -332,7 +332,7 @@ class Planner {
     return out;
   }
 
-  // An expression that matches nothing is taken for a mistake.
+  // An expression that matches nothing is a mistake.
   Status check_matches() const {
     const auto check = [&](const NameFilter& filter, std::size_t count, std::string_view option,
                            const std::string& text) -> Status {
@@ -350,7 +350,7 @@ class Planner {
                  dropped_);
   }
 
-  // If the caller asked for ternary weights and there is nothing to quantize, a note says so.
+  // Notes what the caller may not expect: no matrix becomes ternary, or some were ternary already and stay as they are.
   void note_what_stays() {
     const std::size_t ternary = plan_.count(Action::repack);
     if (!options_.quantize && options_.layout && ternary == 0)
@@ -406,7 +406,7 @@ class Planner {
     if (plan_.layout == Layout::hf_packed) set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
   }
 
-  // Keeps the input file's value, where it has one.
+  // Sets the value if something is quantized; otherwise keeps the input file's, if it has one.
   void carry_or_set(std::string_view key, const std::string& value) {
     const std::string* said = keys::text(in_.metadata, key);
     if (plan_.count(Action::quantize) > 0) {

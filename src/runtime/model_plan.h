@@ -1,4 +1,4 @@
-// What becomes of each tensor of a model: a pure function of its list of tensors.
+// Plans what to do with each tensor of a model, from its list of tensors alone.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct PlanInput {
 };
 Result<ModelPlan> plan_tensors(const PlanInput& input, const std::string& output, const WriteOptions& options);
 
-// A tensor of the output and its companion of scales, in that order, as the container stores them.
+// The tensors of the output as the container stores them; each is followed by its tensor of scales, if it has one.
 std::vector<StoredTensor> stored_tensors(const ModelPlan& plan, std::span<const ModelTensor> tensors);
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// What becomes of each tensor, without a file.
+// plan_tensors(): what happens to each tensor, tested without files.
 #include "runtime/model_plan.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// std::regex in its polynomial mode, where the standard library has one.
+// Uses std::regex, in its polynomial mode where the standard library has one.
 #include "runtime/name_filter.h"
 
 // With sanitizers on, g++ 12 wrongly warns that <regex> copies uninitialised memory.
@@ -14,7 +14,7 @@
 namespace tern {
 namespace {
 
-constexpr std::size_t kMaxName = 512;      // matching recurses by character
+constexpr std::size_t kMaxName = 512;      // matching recurses once per character
 constexpr std::size_t kMaxPattern = 4096;  // compiling recurses, too
 
 std::regex::flag_type flags() {
@@ -59,7 +59,7 @@ Result<bool> NameFilter::matches(const std::string& name) const {
                  escaped(impl_->text, 100), printable(name), name.size(), kMaxName);
   try {
     return std::regex_search(name, impl_->expression);
-  } catch (const std::regex_error& failure) {  // out of the library's own limits
+  } catch (const std::regex_error& failure) {  // beyond the library's own limits
     return error(Code::unsupported, impl_->option, "'{}' cannot be searched for in the name '{}': {}; simplify it",
                  escaped(impl_->text, 100), printable(name), failure.what());
   }

@@ -1,4 +1,4 @@
-// Regular expressions over names of tensors, which a hostile file chooses.
+// Regular expressions over the names of tensors, which may come from a hostile file.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ class NameFilter {
   // Back-references are refused: matching them may take exponential time.
   static Result<NameFilter> compile(const std::string& expression, std::string_view option);
   [[nodiscard]] bool given() const { return impl_ != nullptr; }
-  // Whether the expression occurs in the name. A name that is too long to be searched is an error: taken for one
-  // without the expression, it would be quantized in spite of --exclude.
+  // Whether the expression occurs in the name. A name that is too long to be searched is an error: treated as no match,
+  // it would be quantized in spite of --exclude.
   [[nodiscard]] Result<bool> matches(const std::string& name) const;
 
  private:

@@ -1,4 +1,4 @@
-// The tensors of Llama and BitNet by the names that Hugging Face and GGUF give them.
+// Maps the names of Llama's and BitNet's tensors between Hugging Face and GGUF.
 #include <array>
 #include <utility>
 
@@ -15,7 +15,7 @@ constexpr std::array kWhole = {
     NamePair{"lm_head", "output"},
 };
 
-// Of a layer, "model.layers.3." and "blk.3."; of two spellings at Hugging Face the first is written.
+// Names within a layer, after "model.layers.3." and "blk.3.". If Hugging Face has two spellings, the first is written.
 constexpr std::array kOfLayer = {
     NamePair{"self_attn.q_proj", "attn_q"},
     NamePair{"self_attn.k_proj", "attn_k"},
@@ -27,13 +27,13 @@ constexpr std::array kOfLayer = {
     NamePair{"mlp.up_proj", "ffn_up"},
     NamePair{"mlp.down_proj", "ffn_down"},
     NamePair{"mlp.ffn_sub_norm", "ffn_sub_norm"},
-    NamePair{"mlp.ffn_layernorm", "ffn_sub_norm"},  // the same
+    NamePair{"mlp.ffn_layernorm", "ffn_sub_norm"},  // BitNet as 1bitLLM published it
     NamePair{"input_layernorm", "attn_norm"},
     NamePair{"post_attention_layernorm", "ffn_norm"},
 };
 constexpr std::string_view kHfLayer = "model.layers.", kGgufLayer = "blk.";
 
-// What follows the last dot that is ".weight" or ".bias", dot included; empty: it ends otherwise.
+// ".weight" or ".bias" if the name ends with it, otherwise empty.
 std::string_view ending(std::string_view name) {
   for (const std::string_view end : {".weight", ".bias"})
     if (name.ends_with(end)) return name.substr(name.size() - end.size());

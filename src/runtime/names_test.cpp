@@ -1,4 +1,4 @@
-// Names both ways, the configuration of a model, and expressions over names.
+// Maps names in both directions, translates the configuration of a model, and matches expressions with names.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -107,7 +107,7 @@ TEST(NameFilter, SearchesAndIsNotCatastrophic) {
   EXPECT_FALSE(*evil->matches(std::string(60, 'a') + "b"));
 }
 
-// Taken for a name without the expression, a long one would be quantized in spite of --exclude.
+// Treated as no match, a name that is too long would be quantized in spite of --exclude.
 TEST(NameFilter, NamesBeyondTheLimitAreAnError) {
   const auto filter = NameFilter::compile("a+$", "WriteOptions::exclude");
   ASSERT_TRUE(filter.ok());

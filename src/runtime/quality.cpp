@@ -1,4 +1,4 @@
-// Quality in f64, in the contract's order, by the vector words of the machine; and faster sums of what is being
+// Quality in f64, summed in the contract's order with vector instructions; and faster sums for matrices that are being
 // written.
 #include "runtime/quality.h"
 
@@ -31,13 +31,13 @@ constexpr std::size_t kTerms = 4;  // x^2, (x - x')^2, x x', x'^2
 
 constexpr std::int64_t kSampled = std::int64_t{1} << 18;  // enough for a smooth picture
 constexpr double kHistogramReach = 4;
-constexpr double kSmallestShare = 1e-3;       // of the error in the whole: with sums of 6 digits, 0.005 dB
-constexpr double kSmallestThreshold = 1e-15;  // that the fast sums take
+constexpr double kSmallestShare = 1e-3;       // least error / signal: sums of 6 digits are then good to 0.005 dB
+constexpr double kSmallestThreshold = 1e-15;  // the least that the fast sums accept
 
 std::size_t range_at(const Ranges& ranges, std::int64_t row, std::int64_t column) {
   return static_cast<std::size_t>(ranges.per_row == 0 ? 0 : row * ranges.per_row + column / ranges.len);
 }
-// Columns from here to where another scale begins.
+// How many columns are left before the next scale begins.
 std::int64_t rest_of_range(const Ranges& ranges, std::int64_t column, std::int64_t k) {
   return ranges.per_row == 0 ? k - column : std::min(k, (column / ranges.len + 1) * ranges.len) - column;
 }
@@ -48,8 +48,8 @@ QualityLoops QualityLoops::of(Capabilities instructions) {
   return {&ternary_quantize::loops_for(instructions), &ternary_dequantize::loops_for(instructions)};
 }
 
-// Pairs of rows by their row-major index, block by block: x as it lies there where that is possible, x' decoded into
-// the first-level cache by the loops of ternary_dequantize.
+// Sums over pairs (x, x') in row-major order, block by block. x is read in place where possible; the loops of
+// ternary_dequantize decode x' into the first-level cache.
 class QualityBlocks {
  public:
   struct Sums {
@@ -68,7 +68,8 @@ class QualityBlocks {
         value_bytes_(in.dtype == DType::f64 ? sizeof(double) : sizeof(float)),
         policy_(policy) {}
 
-  // Elements [begin, end), which begin on a block. False where a value is not finite, and that is to be rejected.
+  // Adds elements [begin, end); `begin` is a multiple of a block. False if a value is not finite and the policy rejects
+  // such values.
   bool add(std::int64_t begin, std::int64_t end, Sums& sums) const {
     Folds folds;
     for (std::int64_t at = begin; at < end; at += kSumElems)
@@ -98,7 +99,7 @@ class QualityBlocks {
     double of[kTerms];
     std::int64_t here = 0;
     pair_sums_(x, y.bytes, n, of, &here);
-    // Squares of f64 may be too large where their roots are finite.
+    // The square of a finite f64 may overflow, so look at the values themselves.
     if (!std::isfinite(of[0]) && !all_finite(x, n)) {
       if (policy_ == NonFinite::reject) return false;
       for (std::int64_t i = 0; i < n; ++i)
@@ -152,7 +153,8 @@ class QualityBlocks {
     }
     call(in_.format, in_.codes + row * line_ + column / per_byte_, count, len, scales_at(row, column), y);
   }
-  // A part of one range: up to a byte's begin and, in a format without loops, all of it by way of int8.
+  // Decodes a part of one range. Codes before the next whole byte are unpacked to int8 first, and so are all codes of
+  // b3, which has no loops.
   void decode_part(std::int64_t row, std::int64_t column, std::int64_t n, std::byte* y) const {
     const float* scale = scales_at(row, column);
     const std::uint8_t* line = in_.codes + row * line_;
@@ -249,7 +251,7 @@ Result<Quality> measure_quality(const Context& context, const ConstTensorView& x
   TERN_ASSIGN(instructions, usable_instructions());
   const FpEnvGuard modes;
 
-  // Segments of 2^j blocks are subtrees of the sum.
+  // Segments of 2^j blocks are subtrees of the pairwise sum.
   std::int64_t segment_elems = 64 * kSumElems;
   while (ceil_div(elements, segment_elems) > 1024) segment_elems *= 2;
   const std::int64_t segments = ceil_div(elements, segment_elems);

@@ -143,7 +143,7 @@ TEST(CountTrits, CountsEveryByteAndNoPadding) {
     ASSERT_TRUE(q.ok());
     EXPECT_EQ(count_trits(q->quantized_data().data(), 3, k), want) << k;
   }
-  for (const int code : {0, 1, 2}) {  // as many of one kind as a counter may meet
+  for (const int code : {0, 1, 2}) {  // all trits of one kind, so that the counters reach their maximum
     const std::vector<std::uint8_t> codes(5000, static_cast<std::uint8_t>(code * i2::kPadding));
     std::array<std::int64_t, 3> want = {};
     want[static_cast<std::size_t>(code)] = 20'000;
@@ -197,7 +197,8 @@ TEST(CastFloats, EveryHalfBecomesWhatItsValueBecomes) {
   }
 }
 
-// Between two neighbours of f16 or bf16 lies a middle, and beside it the f64 that an f32 on the way would make it.
+// Tests the midpoints between neighbours of f16 or bf16, and the f64 values next to each, which rounding to f32 first
+// would turn into the midpoint.
 TEST(CastFloats, F64IsRoundedOnce) {
   for (const DType to : {DType::f16, DType::bf16}) {
     const std::uint16_t infinity = to == DType::f16 ? 0x7C00 : 0x7F80;

@@ -1,4 +1,4 @@
-// A plan of all rows, run for some of them at a time.
+// Selects a plan for all rows, and runs it for some of them at a time.
 #include "runtime/quantized_rows.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// A matrix of floats as ternary rows, quantized when they are asked for.
+// A matrix of floats as ternary rows, quantized when they are read.
 #pragma once
 
 #include <memory>
@@ -15,22 +15,24 @@ namespace tern {
 
 class QuantizedRows : public RowsSource {
  public:
-  // What a GPU made of all rows: codes in i2 and their scales, valid while they are read.
+  // The i2 codes and scales of all rows, computed by a GPU. They must stay valid while rows are read.
   struct Made {
     const std::uint8_t* codes = nullptr;
     const float* scales = nullptr;
     std::string kernel;
   };
-  // x is [n, k], dense, on the host, and outlives the rows, as the pool does. `how` is of a quantize() to i2; a scale
-  // by tensor is computed here, by all threads. On a GPU everything is, if it was not made before.
+  // x is [n, k], dense and on the host; x and the pool must outlive the rows. `how` are the options of a quantize() to
+  // i2. On a CPU, all threads compute a scale by tensor here, and the rest happens in read(). On a GPU, everything is
+  // computed here, unless `made` has it already.
   static Result<std::unique_ptr<QuantizedRows>> make(const Context& context, BufferPool& pool, const ConstTensorView& x,
                                                      const QuantizeOptions& how, bool match_bitnet,
                                                      std::optional<Made> made = {});
 
   [[nodiscard]] const std::string& kernel() const { return name_; }
-  // Those of the kernel, for what else is computed of the rows; of a GPU's, those that the processor may use.
+  // What other computations on these rows may use: the instructions of the CPU kernel or, if a GPU quantized, all that
+  // the host may use.
   [[nodiscard]] Capabilities instructions() const { return instructions_; }
-  // Of |x|, where it is not half of the scale.
+  // The code is 0 up to this |x|; unset where that is half of the scale.
   [[nodiscard]] std::optional<double> threshold() const;
   [[nodiscard]] float tensor_scale() const override { return match_ ? match_->stored_scale() : scale_; }
   Status read(RowRange rows, std::uint8_t* codes, float* scales) const override;
@@ -42,14 +44,14 @@ class QuantizedRows : public RowsSource {
   [[nodiscard]] const std::uint8_t* row(std::int64_t i) const;
 
   ConstTensorView x_;
-  std::optional<TernaryQuantizePlan> plan_;  // of all rows; none where a GPU made them
+  std::optional<TernaryQuantizePlan> plan_;  // for all rows; unset if a GPU computed them
   Stream stream_;
   std::string name_;
   Capabilities instructions_;
   float scale_ = 0;
   std::optional<BitnetMatch> match_;
   std::optional<Made> made_;
-  std::optional<QuantizedTensor> held_;  // where that lies, if it was made here
+  std::optional<QuantizedTensor> held_;  // owns what made_ points to, if it was computed here
   BufferPool& pool_;
 };
 

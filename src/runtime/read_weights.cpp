@@ -1,4 +1,4 @@
-// Ternary weights of a checkpoint to canonical codes and scales.
+// Reads ternary weights of a checkpoint as canonical codes and scales.
 #include "runtime/read_weights.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kWhere = "Model::read";
 constexpr std::int64_t kElemsPerPiece = std::int64_t{1} << 20;  // 256 KiB of codes: many pieces, little overhead
-constexpr std::size_t kTrailerBytes = 32;                       // behind the codes of i2_s
+constexpr std::size_t kTrailerBytes = 32;                       // after the codes of i2_s
 
 }  // namespace
 
@@ -59,7 +59,7 @@ ImportedRows::ImportedRows(const ModelTensor& tensor, std::span<const std::uint8
       inside_(scales_in(spec_.layout)) {}
 
 Result<std::unique_ptr<ImportedRows>> ImportedRows::make(const Checkpoint& checkpoint, const ModelTensor& tensor) {
-  if (!tensor.ternary) return error(Code::invalid_argument, kWhere, "it is {}, no ternary weights", name(tensor.type));
+  if (!tensor.ternary) return error(Code::invalid_argument, kWhere, "it is {}, not ternary weights", name(tensor.type));
   if (!tensor.layout) return error(Code::invalid_argument, kWhere, "{}", tensor.unreadable);
   const std::int64_t n = tensor.n(), k = tensor.k();
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, tensor.granularity));
@@ -69,14 +69,14 @@ Result<std::unique_ptr<ImportedRows>> ImportedRows::make(const Checkpoint& check
   if (tensor.scales_index && rows->inside_) {
     TERN_ASSIGN(bytes, layout_bytes(rows->spec_, n, k));
     if (rows->bytes_.size() + kTrailerBytes != bytes)
-      return error(Code::corrupt_file, kWhere, "{} x {} in {} are {} bytes without the scale, there are {}", n, k,
+      return error(Code::corrupt_file, kWhere, "{} x {} in {} takes {} bytes without the scale; it has {}", n, k,
                    name(rows->spec_.layout), bytes - kTrailerBytes, rows->bytes_.size());
   }
-  if (tensor.scales_index) {  // before anything is allocated: the granularity is what the file says
+  if (tensor.scales_index) {  // before anything is allocated, because the granularity comes from the file
     TERN_ASSIGN(values, read_floats(checkpoint, *tensor.scales_index));
     if (static_cast<std::int64_t>(values.size()) != rows->scale_count(n))
-      return error(Code::corrupt_file, kWhere, "{} scales; weights of {} x {} by {} have {}", values.size(), n, k,
-                   name(tensor.granularity), rows->scale_count(n));
+      return error(Code::corrupt_file, kWhere, "there are {} scales; weights of {} x {} by {} have {}", values.size(),
+                   n, k, name(tensor.granularity), rows->scale_count(n));
     const FpEnvGuard guard;
     if (tensor.weight_scale == WeightScale::divides)
       for (float& value : values) value = 1.0F / value;
@@ -90,13 +90,13 @@ float ImportedRows::tensor_scale() const {
   if (!given_.empty()) return given_[0];
   float scale = 0;
   if (bytes_.size() >= kTrailerBytes) std::memcpy(&scale, bytes_.data() + bytes_.size() - kTrailerBytes, sizeof scale);
-  return scale == 0 ? 1 : scale;  // zeros may have 0; read() refuses it of others
+  return scale == 0 ? 1 : scale;  // a matrix of zeros may have 0; read() refuses it for others
 }
 
 Status ImportedRows::read(RowRange rows, std::uint8_t* codes, float* scales) const {
   const std::int64_t line = row_bytes(Format::i2, k());
   const std::int64_t before = rows.first % row_block_;
-  if (before != 0 || rows.count % row_block_ != 0) {  // with the rows that lie together with them
+  if (before != 0 || rows.count % row_block_ != 0) {  // read the whole blocks that contain these rows
     const RowRange whole{rows.first - before, ceil_div(before + rows.count, row_block_) * row_block_};
     std::vector<std::uint8_t> more(static_cast<std::size_t>(whole.count * line));
     std::vector<float> their_scales(static_cast<std::size_t>(scale_count(whole.count)));
@@ -122,7 +122,8 @@ std::size_t ImportedRows::inside_scales(std::int64_t rows) const {
   return inside_ ? static_cast<std::size_t>(scale_count(rows)) : 0;
 }
 
-// i2_s whose scale lies apart has no trailer: rows of it, which lie together, get one and are a matrix of their own.
+// i2_s with a separate scale has no trailer. Copies the rows (whole blocks, which are contiguous), appends a trailer,
+// and imports the result as a small matrix.
 Status ImportedRows::read_without_trailer(RowRange rows, const TensorView& codes) const {
   TERN_ASSIGN(bytes, layout_bytes(spec_, rows.count, k()));
   const std::size_t code_bytes = bytes - kTrailerBytes;
@@ -153,7 +154,7 @@ Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& c
   const std::int64_t block =
       tensor.layout->layout == Layout::hf_packed ? std::max<std::int64_t>(n, 1) : source->row_block();
   const std::int64_t step = std::max<std::int64_t>(kElemsPerPiece / std::max<std::int64_t>(k, 1) / block, 1) * block;
-  const bool one = ranges.per_row == 0;  // scale, which every piece gives
+  const bool one = ranges.per_row == 0;  // one scale, which every piece returns
   Conveyor conveyor(context.state().threads, 2 * context.state().threads.count());
   TERN_RETURN_IF_ERROR(conveyor.run(
       ceil_div(n, step),

@@ -1,4 +1,4 @@
-// Ternary weights of a checkpoint to canonical codes and scales.
+// Reads ternary weights of a checkpoint as canonical codes and scales.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class ImportedRows : public RowsSource {
   LayoutSpec spec_;
   std::span<const std::uint8_t> bytes_;
   std::optional<Granularity> inside_;
-  std::vector<float> given_;  // scales that lie apart
+  std::vector<float> given_;  // scales from a separate tensor
   std::int64_t row_block_ = 1;
 };
 
@@ -35,15 +35,15 @@ Error wrong_checksum(std::uint64_t found, std::uint64_t said);
 
 Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& checkpoint, const ModelTensor& tensor);
 
-// The scales beside codes of 8 or 4 bits, which the checksum of these has behind them; none where there are none.
+// The separate scales of 8- or 4-bit codes, or empty. The checksum covers the codes, then these scales.
 std::span<const std::uint8_t> scale_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor);
 
-// Whether a tensor that is not ternary has the checksum that the file states, if it does: computed here from its bytes,
-// or passed in.
+// Checks the checksum of a tensor that is not ternary, if the file states one. The first function computes it from the
+// bytes; the second gets it as `found`.
 Status check_bytes(const Checkpoint& checkpoint, const ModelTensor& tensor);
 Status check_bytes(const ModelTensor& tensor, std::uint64_t found);
 
-// The elements of a float tensor of any type as f32, exactly; f64 and types that are not computed with are refused.
+// The elements of a tensor in F32, F16 or BF16 as f32, exactly. Other types are refused.
 Result<std::vector<float>> read_floats(const Checkpoint& checkpoint, std::size_t index);
 
 }  // namespace tern

@@ -19,9 +19,9 @@ class RowsSource {
   [[nodiscard]] std::int64_t n() const { return n_; }
   [[nodiscard]] std::int64_t k() const { return k_; }
   [[nodiscard]] Granularity granularity() const { return granularity_; }
-  // How many scales some rows have; if the matrix has one scale, it belongs to each of them.
+  // How many scales some rows have: 1 if the matrix has one scale, which then belongs to all rows.
   [[nodiscard]] std::int64_t scale_count(std::int64_t rows) const { return make_ranges(rows, k_, granularity_).total; }
-  // Reading is fastest in pieces that begin and end at multiples of this.
+  // Reading is fastest in pieces that begin and end at multiples of this many rows.
   [[nodiscard]] virtual std::int64_t row_block() const { return 1; }
   // The scale, if the matrix has only one.
   [[nodiscard]] virtual float tensor_scale() const = 0;

@@ -1,4 +1,4 @@
-// Sums, and the stage that took most.
+// Sums up the times of the stages, and finds the one that took most.
 #include "runtime/stage_clock.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void StageClock::settle(double seconds, double flush_seconds, std::size_t in_byt
   StageTime& writing = stages_[index(Stage::writing)];
   writing.seconds += waiting_seconds_ + flush_seconds;
   writing.busy_seconds += flush_seconds;
-  // All threads read at once, so the file was as fast as they were together.
+  // All threads read at once, so the file was busy for as long as each of them (on average) was reading.
   StageTime& reading = stages_[index(Stage::reading)];
   reading.busy_seconds = reading.seconds;
   double others = idle_seconds_;

@@ -20,13 +20,13 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// Thread-safe. Time that no stage claims counts as computing: the kernels, and everything short.
+// Thread-safe. Time that is not reported for any stage counts as computing: the kernels, and all short steps.
 class StageClock {
  public:
   explicit StageClock(int threads) : threads_(threads) {}
 
-  // While all threads work on their own, a thread's second counts as a share of a second; otherwise the others are
-  // waiting for it.
+  // While a Together exists, all threads work, so one second of one thread counts as 1 / threads seconds. Otherwise it
+  // counts in full, because the other threads wait for it.
   class Together {
    public:
     explicit Together(StageClock* clock) : clock_(clock) {
@@ -42,9 +42,9 @@ class StageClock {
     StageClock* clock_;
   };
 
-  // A thread spent this with a stage, or waiting for it.
+  // A thread spent this time in a stage, or waiting for it.
   void spent(Stage stage, double seconds);
-  // The stage itself was active and processed this many bytes: its speed is computed from these.
+  // The stage itself was active for this time and processed this many bytes; they give its speed.
   void busy(Stage stage, double seconds, std::size_t bytes);
   void waited_for_writes(double seconds);
   void idle(double seconds);
@@ -55,7 +55,7 @@ class StageClock {
  private:
   const int threads_;
   std::atomic<double> share_ = 1;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::array<StageTime, kStageCount> stages_ = {};
   double waiting_seconds_ = 0, idle_seconds_ = 0;
 };

@@ -22,7 +22,7 @@ std::vector<StoredTensor> stored_tensors(const ModelPlan& plan, std::span<const 
         default: break;
       }
       if (plan.container == Container::gguf && input.ternary && input.type != StoredType::u8)
-        out.shape = input.stored_shape;  // experts on top of each other stay so
+        out.shape = input.stored_shape;  // stacked experts keep their shape
     }
     if (tensor.codes && plan.container == Container::safetensors)
       out.shape = {input.n(), row_bytes(*tensor.codes, input.k())};

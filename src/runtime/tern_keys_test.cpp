@@ -1,4 +1,4 @@
-// The keys by which files describe themselves: one for each name, found whatever the name is.
+// The metadata keys by which files describe themselves: every tensor name finds its own keys.
 #include "runtime/tern_keys.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(TernKeys, NumbersAreAsManyAsAskedForAndNothingElse) {
   EXPECT_EQ(keys::checksum_text(0xABC), "0000000000000abc");
 }
 
-// Names of which one begins or ends as another, with dots, empty, long, or such as the keys themselves have.
+// Names that are prefixes or suffixes of others, that have dots, are empty or long, or look like keys.
 std::vector<std::string> odd_names() {
   std::vector<std::string> names = {
       "w", "w.w", ".w", "w.", "", "tern.shape.w", "shape.w", "\x1b[2J", "\xC3\xA9", std::string(60'000, 'w')};
@@ -31,7 +31,7 @@ std::vector<std::string> odd_names() {
   return names;
 }
 
-// Every tensor has keys of its own, each with another value: none may get a neighbour's.
+// Every tensor has its own keys with different values; none may get those of a neighbour.
 TEST(TernKeys, EveryNameFindsItsOwn) {
   const std::vector<std::string> names = odd_names();
   Metadata metadata = {{std::string(keys::kFormat), MetaValue("i2")},

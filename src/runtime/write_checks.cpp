@@ -1,4 +1,4 @@
-// A plan against its model, an output against the inputs.
+// Checks a plan against its model, and an output against the inputs.
 #include "runtime/write_checks.h"
 
 #include "base/errors.h"

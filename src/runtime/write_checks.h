@@ -7,7 +7,7 @@
 
 namespace tern {
 
-// Whether the plan was made of this model, or of one with the same tensors.
+// Checks that the plan was made for this model, or for one with the same tensors.
 Status check_fits(const ModelPlan& plan, const Model& model);
 // The output must not be a file that the model is read from: a shard, the index, or config.json.
 Status check_output(const Model& model, const std::string& output);

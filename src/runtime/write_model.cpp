@@ -1,4 +1,4 @@
-// write_model(): tensor by tensor, each of them piece by piece.
+// write_model(): writes tensor by tensor, and each tensor piece by piece.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -27,8 +27,8 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "write_model";
-constexpr std::size_t kCopyBytes = std::size_t{1} << 20;      // pieces in which tensors are cast or copied
-constexpr std::size_t kReleaseBytes = std::size_t{16} << 20;  // large: it interrupts other cores (TLB shootdown)
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;      // tensors are cast and copied in pieces of this size
+constexpr std::size_t kReleaseBytes = std::size_t{16} << 20;  // large: each call interrupts other cores (TLB shootdown)
 
 class Pipeline {
  public:
@@ -118,7 +118,7 @@ class Pipeline {
     why.message = fmt::format("'{}': {}", escaped(input(i).name), why.message);
     return why;
   }
-  // Remembers an error that does not concern the tensor at work: tensor() returns it without the tensor's name.
+  // Remembers an error that has nothing to do with the current tensor; tensor() returns it without the tensor's name.
   Status unrelated(Status status) {
     if (!status.ok()) unrelated_error_ = Error(status.error());
     return status;
@@ -132,7 +132,7 @@ class Pipeline {
     clock_.spent(Stage::reading, reading.seconds());
     clock_.busy(Stage::reading, 0, bytes.size());
   }
-  // part(0 .. count - 1), each once, by all threads.
+  // Calls part(0) to part(count - 1), each once, on all threads.
   void for_each(std::int64_t count, const std::function<void(std::int64_t)>& part) {
     const auto work = [&](std::int64_t item, std::int64_t) {
       part(item);
@@ -163,7 +163,7 @@ class Pipeline {
     return timed(writing, bytes.size(), writer_.fill(writer_index, bytes));
   }
 
-  // ---- copies: one piece now and then, while other threads compute ----
+  // ---- copies: one piece at a time, while other threads compute ----
 
   Status fill(Copy& copy, std::size_t most) {
     const std::span<const std::uint8_t> bytes = copy.bytes.subspan(copy.done).first(most);
@@ -213,8 +213,8 @@ class Pipeline {
         [](std::int64_t, std::int64_t) { return Status(); });
     return status.ok() ? copied() : std::move(status);
   }
-  // How many pieces are copied along with a matrix, so that copies and matrices end together.
-  std::int64_t copies_beside(std::size_t in_bytes) {
+  // How many pieces to copy while a matrix of `in_bytes` is converted, so that copies and matrices end together.
+  std::int64_t copies_during(std::size_t in_bytes) {
     std::size_t waiting = 0;
     for (const Copy& copy : copies_) waiting += (copy.bytes.size() - copy.done + kCopyBytes - 1) / kCopyBytes;
     const double share = static_cast<double>(in_bytes) / static_cast<double>(std::max(matrix_bytes_, in_bytes));
@@ -222,7 +222,7 @@ class Pipeline {
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(waiting) * share));
   }
 
-  // Codes of 8 or 4 bits from one container's order to the other's.
+  // Converts 8- or 4-bit codes from one container's order to the other's.
   Status recode(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
     const ModelTensor& tensor = input(i);
@@ -251,7 +251,7 @@ class Pipeline {
     return {};
   }
 
-  // To 8 or 4 bits: blocks in GGUF, or codes with separate scales.
+  // Converts floats to 8 or 4 bits: blocks in GGUF, codes with separate scales in safetensors.
   Status cast_codes(std::size_t i) {
     const TensorPlan& plan = plan_.tensors[i];
     const ModelTensor& tensor = input(i);
@@ -350,7 +350,7 @@ class Pipeline {
     return how;
   }
 
-  // ---- a GPU gets the next matrix while this one is converted ----
+  // ---- the next matrix is uploaded to the GPU while this one is converted ----
 
   [[nodiscard]] TernaryQuantize::Problem problem_of(std::size_t i) const {
     return {.rows = input(i).n(),
@@ -390,7 +390,7 @@ class Pipeline {
       TERN_ASSIGN(from, from_gpu());
       made = std::move(from);
     } else if (context_.device().id.kind == DeviceKind::cuda || how().granularity == Granularity::tensor()) {
-      fetch_all(model_.checkpoint().data(input(i).index));  // the GPU, or what finds the scale, is first to read it all
+      fetch_all(model_.checkpoint().data(input(i).index));  // the GPU, or the search for the scale, reads it all first
     }
     TERN_ASSIGN(source, QuantizedRows::make(context_, pool_, x, how(), plan_.match_bitnet, made));
     report_.kernel = source->kernel();
@@ -417,8 +417,9 @@ class Pipeline {
     const ModelTensor& tensor = input(i);
     job.write = [this](std::span<const std::uint8_t> bytes) { return unrelated(write(bytes)); };
     job.serial_task = [this] { return unrelated(copy_piece()); };
-    job.serial_tasks = copies_beside(plan.in_bytes);
-    // Other layouts store rows in about their order, so rows are fetched as needed; hf_packed is read end to end.
+    job.serial_tasks = copies_during(plan.in_bytes);
+    // hf_packed spreads each quarter of the rows over all of its bytes, so it is fetched at once and released at the
+    // end. Other layouts store rows in about their order, so rows are fetched as needed.
     const std::size_t bytes = model_.checkpoint().data(tensor.index).size();
     const bool at_end = tensor.ternary && tensor.layout->layout == Layout::hf_packed;
     if (at_end) fetch_all(model_.checkpoint().data(tensor.index));

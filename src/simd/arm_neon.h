@@ -1,4 +1,5 @@
-// Vector words for NEON, which every 64-bit ARM has: 4 floats, 2 doubles. See emulated.h for what each word means.
+// Vector operations for NEON, which every 64-bit ARM has: 4 floats, 2 doubles. See emulated.h for what each operation
+// does.
 #pragma once
 
 #include <arm_neon.h>
@@ -22,7 +23,7 @@ struct ArmNeon {
   static F load(const float* p) { return any<F>(p); }
   static F set1(float v) { return vdupq_n_f32(v); }
   static void store(float* p, F v) { __builtin_memcpy(p, &v, sizeof v); }
-  static void stream(float* p, F v) { store(p, v); }  // the hint exists for pairs of registers only
+  static void stream(float* p, F v) { store(p, v); }  // a plain store: NEON streams only pairs of registers
   static void stream_fence() {}
   static void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
   static void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
@@ -88,7 +89,7 @@ struct ArmNeon {
   }
   static I max_bits(I m, F v) { return max(m, vreinterpretq_s32_f32(v)); }
   static I max(I a, I b) { return vmaxq_s32(a, b); }
-  static I add(I a, I b) {  // GCC's word for int32 is a signed sum, which must not overflow
+  static I add(I a, I b) {  // unsigned, because GCC's int32 addition must not overflow
     return vreinterpretq_s32_u32(vaddq_u32(vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)));
   }
   static std::int32_t max_lane(I v) { return vmaxvq_s32(v); }
@@ -107,7 +108,7 @@ struct ArmNeon {
   static I int2(F x, F s) {
     return vcvtnq_s32_f32(vminnmq_f32(vmaxnmq_f32(vdivq_f32(x, s), vdupq_n_f32(-2.0F)), vdupq_n_f32(1.0F)));
   }
-  static B narrow(I a, I b, I c, I d) {  // the low byte of each
+  static B narrow(I a, I b, I c, I d) {  // the low byte of each lane
     const int16x8_t ab = vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
     const int16x8_t cd = vuzp1q_s16(vreinterpretq_s16_s32(c), vreinterpretq_s16_s32(d));
     return vuzp1q_s8(vreinterpretq_s8_s16(ab), vreinterpretq_s8_s16(cd));
@@ -147,7 +148,7 @@ struct ArmNeon {
     const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(v));
     __builtin_memcpy(p, &halves, sizeof halves);
   }
-  static void store_bf16(std::uint16_t* p, F v) {  // as to_bf16 of half.h
+  static void store_bf16(std::uint16_t* p, F v) {  // same as to_bf16() of half.h
     const uint32x4_t bits = vreinterpretq_u32_f32(v), high = vshrq_n_u32(bits, 16);
     const uint32x4_t rounded =
         vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7FFF)), vandq_u32(high, vdupq_n_u32(1)));  // ties to even
@@ -169,9 +170,10 @@ struct ArmNeon {
   static I round(F v) { return vcvtnq_s32_f32(v); }
   static F mul_add(F a, F b, F c) { return vfmaq_f32(c, a, b); }
   static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
-  static constexpr bool kFused = true;  // mul_add rounds once
+  static constexpr bool kFused = true;  // whether mul_add rounds once
 
-  // A sum for each byte of four rows, two rows in each half: no product waits for its neighbour to be added.
+  // One sum for each byte, so that dot() need not add neighbouring products. A vector has four bytes of each of four
+  // rows: two rows go to `low`, two to `high`.
   using U = uint8x16_t;
   struct A {
     int16x8_t low, high;
@@ -195,7 +197,7 @@ struct ArmNeon {
     return shifted<kShift>(vpaddq_s32(vpaddlq_s16(sums.low), vpaddlq_s16(sums.high)));
   }
   static constexpr int kDotBytesLess = 128;
-  static I dot_bytes(I sums, U codes, U x) {  // of signed bytes: 128 * 128 fits int16
+  static I dot_bytes(I sums, U codes, U x) {  // a product of signed bytes fits int16: 128 * 128
     const int8x16_t a = less_128(codes), b = vreinterpretq_s8_u8(x);
     const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b)), high = vmull_high_s8(a, b);
     return add(sums, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
@@ -211,7 +213,7 @@ struct ArmNeon {
 
  protected:
   static int8x16_t less_128(U codes) { return vreinterpretq_s8_u8(veorq_u8(codes, vdupq_n_u8(128))); }
-  // A value of any alignment.
+  // Loads a value of any alignment.
   template <class V>
   static V any(const void* p) {
     V v;
@@ -225,7 +227,7 @@ struct ArmNeon {
   }
 
  private:
-  // 16 codes of 0..3 to 4 bytes, four codes a byte
+  // Packs 16 codes of 0..3 into 4 bytes, four codes a byte.
   static void store_quads(std::uint8_t* p, uint8x16_t codes) {
     const int8x16_t places = vreinterpretq_s8_u32(vdupq_n_u32(0x06'04'02'00));
     const uint8x16_t quads = vshlq_u8(codes, places);

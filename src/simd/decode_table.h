@@ -1,4 +1,4 @@
-// For every byte of four 2-bit codes, the byte shuffle that looks up four floats in a table of four.
+// For every byte (four 2-bit codes), the byte shuffle that picks their four floats from a table of four.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct DecodeShuffles {
 constexpr DecodeShuffles make_decode_shuffles() {
   DecodeShuffles table{};
   for (int byte = 0; byte < 256; ++byte)
-    for (int i = 0; i < 16; ++i)  // output byte i is byte i % 4 of the float that code i / 4 names
+    for (int i = 0; i < 16; ++i)  // output byte i is byte i % 4 of the float that code i / 4 selects
       table.bytes[byte][i] = static_cast<std::uint8_t>(4 * ((byte >> (2 * (i / 4))) & 3) + i % 4);
   return table;
 }

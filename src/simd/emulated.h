@@ -1,5 +1,6 @@
-// The vector words, each said in plain code, at any width: what every ISA header must do, lane for lane. The scalar
-// kernels are the 16-byte instance; the 32- and 64-byte ones let every machine test every width of the generic loops.
+// The vector operations in plain code, at any width: they define what every ISA header must do, lane for lane. The
+// scalar kernels use the 16-byte instance; the 32- and 64-byte ones let every machine test every width of the generic
+// loops.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +9,9 @@
 #include "simd/fused.h"
 #include "simd/half.h"
 
-// The compiler stops inlining in a file of many loops; a word that is called passes its vectors through memory. The
-// products of linear are left to it: with all of them inline, 13 tokens of floats take a sixth more instructions. Tests
-// and sanitizers do without: they would be minutes in the compiler.
+// The compiler stops inlining in a file of many loops, and an operation that is called passes its vectors through
+// memory, so most operations force inlining. The products that linear uses do not: with all of them inline, 13 tokens
+// of floats take a sixth more instructions. Tests and sanitizer builds do not either: they would compile for minutes.
 #if defined(TERN_WORDS_ARE_CALLED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TERN_INLINE
 #else
@@ -51,10 +52,9 @@ struct Emulated {
     return lanes<F>([&](std::size_t) { return x; });
   }
   TERN_INLINE static void store(float* p, F a) { __builtin_memcpy(p, a.v, sizeof a.v); }
-  TERN_INLINE static void stream(float* p, F a) {
-    store(p, a);
-  }                                          // a store that need not stay in the cache; p is kBytes-aligned
-  TERN_INLINE static void stream_fence() {}  // after the last stream(), before anyone else reads
+  // A store that need not stay in the cache; p is kBytes-aligned.
+  TERN_INLINE static void stream(float* p, F a) { store(p, a); }
+  TERN_INLINE static void stream_fence() {}  // after the last stream(), before another thread reads
   TERN_INLINE static void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
   TERN_INLINE static void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
@@ -63,7 +63,7 @@ struct Emulated {
     return lanes<D>([&](std::size_t i) { return a.v[i] + b.v[i]; });
   }
   TERN_INLINE static void store(double* p, D a) { copy(p, a.v, kD); }
-  // Of kD quads: (|p0| + |p1|) + (|p2| + |p3|) in f64
+  // For each of kD quads: (|p0| + |p1|) + (|p2| + |p3|) in f64
   TERN_INLINE static D abs_quad_sums(const float* p) {
     float x[4 * kD];
     __builtin_memcpy(x, p, sizeof x);
@@ -72,8 +72,8 @@ struct Emulated {
       return (wide_abs(q[0]) + wide_abs(q[1])) + (wide_abs(q[2]) + wide_abs(q[3]));
     });
   }
-  // 2^-896 of the same for kD quads of bf16, which as f64 with an exponent field of their own they are. Infinities and
-  // NaN are numbers then: `top` remembers whether there were any.
+  // The same for kD quads of bf16, times 2^-896: the bits of a bf16, moved into the exponent and fraction of an f64,
+  // are that value. Infinities and NaN become ordinary numbers, so `top` keeps the largest magnitude for finite_bf16().
   TERN_INLINE static D abs_quad_sums_bf16(const std::uint16_t* p, I& top) {
     std::uint16_t half[4 * kD];
     __builtin_memcpy(half, p, sizeof half);
@@ -88,7 +88,7 @@ struct Emulated {
     });
   }
   TERN_INLINE static bool finite_bf16(I top) { return top.v[0] < 0x7F80; }
-  // The same, with +0 for every |p| that is not above h, and the number of those above added to count's lanes
+  // abs_quad_sums(p) with +0 for every |p| that is not above h. Adds the number of those above h to the lanes of count.
   TERN_INLINE static D abs_quad_sums_above(const float* p, float h, I& count) {
     float kept[4 * kD];
     __builtin_memcpy(kept, p, sizeof kept);
@@ -99,7 +99,7 @@ struct Emulated {
     }
     return abs_quad_sums(kept);
   }
-  // Of the quads of two vectors: (a0*a0 + a1*a1) + (a2*a2 + a3*a3) in f64, where the squares are exact
+  // For the quads of two vectors: (a0*a0 + a1*a1) + (a2*a2 + a3*a3) in f64, where the squares are exact
   TERN_INLINE static D square_quad_sums(F a, F b) {
     return lanes<D>([&](std::size_t i) {
       const float* q = i < kD / 2 ? a.v + 4 * i : b.v + 4 * (i - kD / 2);
@@ -107,7 +107,7 @@ struct Emulated {
       return (square(0) + square(1)) + (square(2) + square(3));
     });
   }
-  // Of the quads of two vectors x and two y, widened to f64: adds x*x, (x - y)*(x - y), x*y and y*y to sums[0] to [3],
+  // For the quads of two vectors x and two y, widened to f64: adds x*x, (x - y)*(x - y), x*y and y*y to sums[0] to [3],
   // each quad as (t0 + t1) + (t2 + t3)
   TERN_INLINE static void add_pair_quads(const F (&x)[2], const F (&y)[2], D (&sums)[4]) {
     for (std::size_t i = 0; i < kD; ++i) {
@@ -135,14 +135,14 @@ struct Emulated {
   TERN_INLINE static F add_above(F sum, F a, F h) {
     return lanes<F>([&](std::size_t i) { return a.v[i] > h.v[i] ? sum.v[i] + a.v[i] : sum.v[i]; });
   }
-  // |p| of 2 kF bf16, the even ones and the odd ones
+  // |p| of 2 * kF bf16, split into even and odd elements
   TERN_INLINE static void magnitudes_bf16(const std::uint16_t* p, F& even, F& odd) {
     std::uint16_t half[2 * kF];
     __builtin_memcpy(half, p, sizeof half);
     even = lanes<F>([&](std::size_t i) { return __builtin_fabsf(from_bf16(half[2 * i])); });
     odd = lanes<F>([&](std::size_t i) { return __builtin_fabsf(from_bf16(half[2 * i + 1])); });
   }
-  // The larger of two bit patterns as int32: the order of floats that are not negative, with NaN on top
+  // The larger bit pattern as int32. Floats that are not negative order like their bits, with NaN above infinity.
   TERN_INLINE static I max_bits(I m, F a) {
     return max(m, lanes<I>([&](std::size_t i) { return __builtin_bit_cast(std::int32_t, a.v[i]); }));
   }
@@ -169,8 +169,8 @@ struct Emulated {
   TERN_INLINE static I trits(F x, F h) {
     return lanes<I>([&](std::size_t i) { return (x.v[i] > h.v[i] ? 1 : 0) - (x.v[i] < -h.v[i] ? 1 : 0); });
   }
-  // The same of 4 kF f16 or bf16, narrowed: their bits without the sign have the order of their magnitudes, and `most`
-  // is the largest that is not above h
+  // The same for 4 * kF f16 or bf16, narrowed to bytes. Their bits without the sign order like their magnitudes; `most`
+  // is the largest of these that is not above h.
   TERN_INLINE static B trits_half(const std::uint16_t* p, std::uint16_t most) {
     std::uint16_t bits[4 * kF];
     __builtin_memcpy(bits, p, sizeof bits);
@@ -179,7 +179,7 @@ struct Emulated {
       return static_cast<std::int8_t>((bits[i] & 0x7FFFU) > most ? sign : 0);
     });
   }
-  // rne(min(max(x/s, -2), 1)): a sum with 1.5 * 2^23 rounds to an integer, nearest even
+  // rne(min(max(x/s, -2), 1)): adding 1.5 * 2^23 rounds to an integer, ties to even
   TERN_INLINE static I int2(F x, F s) {
     return lanes<I>([&](std::size_t i) {
       float q = x.v[i] / s.v[i];
@@ -188,7 +188,7 @@ struct Emulated {
       return static_cast<std::int32_t>((q + 12582912.0F) - 12582912.0F);
     });
   }
-  // Four vectors of small integers to one of bytes, in whatever order store_* undoes
+  // Narrows four vectors of small integers to one of bytes, in any order that the store_* operations undo.
   TERN_INLINE static B narrow(I a, I b, I c, I d) {
     const I* all[4] = {&a, &b, &c, &d};
     return lanes<B>([&](std::size_t i) { return static_cast<std::int8_t>(all[i / kF]->v[i % kF]); });
@@ -196,11 +196,11 @@ struct Emulated {
   TERN_INLINE static void store_i8(std::int8_t* p, B a) { copy(p, a.v, 4 * kF); }
   TERN_INLINE static void store_i2(std::uint8_t* p, B a) { store_quads(p, a, 1); }
   TERN_INLINE static void store_s2(std::uint8_t* p, B a) { store_quads(p, a, 0); }
-  TERN_INLINE static void store_u8(std::uint8_t* p, B a) {  // 128 more than each byte
+  TERN_INLINE static void store_u8(std::uint8_t* p, B a) {  // each byte plus 128
     for (std::size_t i = 0; i < 4 * kF; ++i) p[i] = static_cast<std::uint8_t>(a.v[i] + 128);
   }
-  TERN_INLINE static void store_nibbles(std::uint8_t* p,
-                                        B a) {  // the low four bits of each byte, the first in the low half
+  // Packs the low four bits of each byte, two to a byte, the first in the low half.
+  TERN_INLINE static void store_nibbles(std::uint8_t* p, B a) {
     for (std::size_t i = 0; i < 2 * kF; ++i)
       p[i] = static_cast<std::uint8_t>((static_cast<unsigned>(a.v[2 * i]) & 15U) |
                                        ((static_cast<unsigned>(a.v[2 * i + 1]) & 15U) << 4));
@@ -221,7 +221,7 @@ struct Emulated {
   static F mul(F a, F b) {
     return lanes<F>([&](std::size_t i) { return a.v[i] * b.v[i]; });
   }
-  // A table of four floats, and 4 * kF look-ups in it by the 2-bit codes of kF bytes
+  // table4() makes a table of four floats; decode4() looks up the 4 * kF 2-bit codes of kF bytes in it.
   TERN_INLINE static F table4(const float* values) {
     return lanes<F>([&](std::size_t i) { return values[i % 4]; });
   }
@@ -229,7 +229,7 @@ struct Emulated {
     for (std::size_t i = 0; i < 4 * kF; ++i) out[i / kF].v[i % kF] = table.v[(p[i / 4] >> (2 * (i % 4))) & 3];
   }
 
-  // Elements of other types, kF of them, of any alignment
+  // kF elements of other types, of any alignment
   TERN_INLINE static F load_f16(const std::uint16_t* p) { return load_halves(p, from_f16); }
   TERN_INLINE static F load_bf16(const std::uint16_t* p) { return load_halves(p, from_bf16); }
   TERN_INLINE static void store_f16(std::uint16_t* p, F a) { store_halves(p, a, to_f16); }
@@ -249,7 +249,7 @@ struct Emulated {
   TERN_INLINE static F relu(F a) {  // x < 0 ? +0 : x
     return lanes<F>([&](std::size_t i) { return a.v[i] < 0 ? 0.0F : a.v[i]; });
   }
-  TERN_INLINE static F clamp(F a, F low, F high) {  // NaN as low
+  TERN_INLINE static F clamp(F a, F low, F high) {  // NaN becomes low
     return lanes<F>([&](std::size_t i) {
       const float up = a.v[i] > low.v[i] ? a.v[i] : low.v[i];
       return up < high.v[i] ? up : high.v[i];
@@ -262,18 +262,17 @@ struct Emulated {
   TERN_INLINE static I round(F a) {
     return lanes<I>([&](std::size_t i) { return static_cast<std::int32_t>((a.v[i] + 12582912.0F) - 12582912.0F); });
   }
-  // a*b + c, where a*b is exact (b is -1, 0 or 1): fused or not is the same
+  // a*b + c, where a*b is exact (b is -1, 0 or 1), so fused and unfused are the same
   static F mul_add(F a, F b, F c) { return add(mul(a, b), c); }
   // a*b + c, rounded once
   static F fma(F a, F b, F c) {
     return lanes<F>([&](std::size_t i) { return fused_multiply_add(a.v[i], b.v[i], c.v[i]); });
   }
-  static constexpr bool kFused = false;  // mul_add rounds once
+  static constexpr bool kFused = false;  // whether mul_add rounds once
 
-  // Products of codes and int8. A holds partial sums, read with total() before kFlushSteps additions
-  // were made.
+  // Products of codes and int8. A holds partial sums; total() must read them after at most kFlushSteps calls of dot().
   static constexpr std::size_t kBytes = 4 * kF;
-  static constexpr std::size_t kFlushSteps = 64;  // of codes up to 2; scaled by 4, a fourth of it
+  static constexpr std::size_t kFlushSteps = 64;  // for codes up to 2; a fourth of it for codes scaled by 4
   using U = Lanes<std::uint8_t, kBytes_>;
   using A = Lanes<std::int16_t, kBytes_ / 2>;
   static U load_bytes(const void* p) {
@@ -295,10 +294,11 @@ struct Emulated {
     });
   }
   template <int kShift>
-  static I total(A sums) {  // sums >> kShift, neighbours added up first
+  static I total(A sums) {  // adds neighbouring sums, then shifts right
     return lanes<I>([&](std::size_t i) { return (sums.v[2 * i] + sums.v[2 * i + 1]) >> kShift; });
   }
-  // Of bytes up to 255 in int32, wrapping around. Words may take the same off every code, which is kDotBytesLess.
+  // The same for codes up to 255, accumulated in int32 with wrap-around. An ISA may subtract kDotBytesLess from every
+  // code first.
   static constexpr int kDotBytesLess = 0;
   static I dot_bytes(I sums, U codes, U x) {
     return lanes<I>([&](std::size_t i) {
@@ -308,10 +308,10 @@ struct Emulated {
       return static_cast<std::int32_t>(sum);
     });
   }
-  static U broadcast4(const void* p) {  // four bytes, again and again
+  static U broadcast4(const void* p) {  // repeats four bytes
     return lanes<U>([&](std::size_t i) { return static_cast<const std::uint8_t*>(p)[i % 4]; });
   }
-  // table[(byte >> kShift) & 63], and the bits of a mask in which bytes differ
+  // lookup64(): table[(byte >> kShift) & 63]. differing(): the bits of `mask` in which two bytes differ.
   template <int kShift>
   static U lookup64(const std::uint8_t* table, U a) {
     return lanes<U>([&](std::size_t i) { return table[(a.v[i] >> kShift) & 63]; });

@@ -1,4 +1,4 @@
-// a*b + c rounded once, for processors that have no such instruction.
+// a*b + c rounded once, for processors without a fused multiply-add instruction.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 namespace tern::simd {
 namespace {
 
-// The product of two f32 is exact in f64. Their sum with c is rounded to odd there: a last bit of 1 says that something
-// was lost, so rounding to f32, which has 29 bits less, sees on which side of a tie the true sum lies.
+// The product of two f32 is exact in f64. The sum with c is rounded to odd: if it is inexact, its last bit is set to 1.
+// Rounding it to f32, which has 29 bits fewer, then sees on which side of a tie the true sum is.
 inline float fused_multiply_add(float a, float b, float c) {
   const double product = static_cast<double>(a) * static_cast<double>(b), addend = c;
   const double sum = product + addend;
-  const double other = sum - product;  // what of the addend is in the sum; the rest of both was lost (Knuth's TwoSum)
+  const double other = sum - product;  // the addend's part of the sum; `lost` is what rounding cut off (Knuth's TwoSum)
   const double lost = (product - (sum - other)) + (addend - other);
   if (!(lost < 0 || lost > 0)) return static_cast<float>(sum);
   std::uint64_t bits = 0;

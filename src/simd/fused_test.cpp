@@ -1,4 +1,4 @@
-// The fused multiply-add of processors that have none, against the C library's.
+// Tests the emulated fused multiply-add against the C library's.
 #include "simd/fused.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(Fused, IsRoundedOnce) {
   for (int i = 0; i < 1'000'000; ++i) {
     const float a = any_float(random), b = any_float(random);
     expect_fused(a, b, any_float(random));
-    // A sum that cancels, that ends near a tie, or that is below the smallest normal number.
+    // Sums that cancel, that end near a tie, and that are below the smallest normal number.
     expect_fused(a, b, -(a * b));
     expect_fused(a, b, std::ldexp(a * b, static_cast<int>(random.below(60)) - 30));
     expect_fused(std::ldexp(1.0F + static_cast<float>(random.below(1 << 23)) * 0x1p-23F, -70),
@@ -40,7 +40,7 @@ TEST(Fused, IsRoundedOnce) {
   }
 }
 
-// a*b lies a little above or below a tie of the sum: two roundings, f64 and then f32, would take it for the tie.
+// The exact sum is a little above or below a tie. Rounding twice, to f64 and then to f32, would take it for the tie.
 TEST(Fused, TellsWhatIsNearATieFromTheTie) {
   const float above = 1.0F + 0x1p-23F;
   for (const float sign : {1.0F, -1.0F})
@@ -53,7 +53,7 @@ TEST(Fused, TellsWhatIsNearATieFromTheTie) {
   expect_fused(a, b, above);
   expect_fused(-a, b, -above);
   const auto twice = static_cast<float>(static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(above));
-  EXPECT_NE(fused_multiply_add(a, b, above), twice);  // or the input shows nothing
+  EXPECT_NE(fused_multiply_add(a, b, above), twice);  // otherwise the input proves nothing
 }
 
 TEST(Fused, PassesOnInfinitiesAndNan) {

@@ -18,10 +18,10 @@ inline std::uint16_t to_bf16(float x) {
 //     f32    s eeeeeeee mmm...m     bias 127
 inline float from_f16(std::uint16_t h) {
   const std::uint32_t sign = (h & 0x8000U) << 16, rest = h & 0x7FFFU;
-  if (rest >= 0x7C00U)  // infinity, or NaN made quiet as the instruction does
+  if (rest >= 0x7C00U)  // infinity, or NaN, made quiet as the hardware does
     return __builtin_bit_cast(float,
                               sign | 0x7F80'0000U | ((rest & 0x3FFU) << 13) | (rest > 0x7C00U ? 0x40'0000U : 0U));
-  // As an f32 with the same bits the value is 2^-112 of what is meant; for denormals, too.
+  // Read as an f32, the shifted bits are the value times 2^-112; this includes denormals.
   const float scaled = __builtin_bit_cast(float, rest << 13) * 0x1p112F;
   return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, scaled) | sign);
 }
@@ -30,9 +30,9 @@ inline std::uint16_t to_f16(float x) {
   const auto bits = __builtin_bit_cast(std::uint32_t, x);
   const std::uint32_t sign = (bits >> 16) & 0x8000U, magnitude = bits & 0x7FFF'FFFFU;
   if (magnitude > 0x7F80'0000U) return static_cast<std::uint16_t>(sign | 0x7E00U | ((magnitude >> 13) & 0x3FFU));
-  if (magnitude >= 0x477F'F000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds to 2^16 or above
-  if (magnitude < 0x3880'0000U) {  // below 2^-14: a multiple of 2^-24, which the addition rounds to
-    const float shifted = __builtin_bit_cast(float, magnitude) + 0.5F;  // 0.5 has an ulp of 2^-24
+  if (magnitude >= 0x477F'F000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds to 2^16 or more: infinity
+  if (magnitude < 0x3880'0000U) {                                       // below 2^-14: rounds to a multiple of 2^-24
+    const float shifted = __builtin_bit_cast(float, magnitude) + 0.5F;  // the ulp of 0.5 is 2^-24
     return static_cast<std::uint16_t>(sign | (__builtin_bit_cast(std::uint32_t, shifted) - 0x3F00'0000U));
   }
   const std::uint32_t rounded = magnitude + 0xFFFU + ((magnitude >> 13) & 1U);

@@ -1,4 +1,5 @@
-// Sums of blocks folded in adjacent pairs, level by level, an odd one carried up; memory is logarithmic.
+// Adds sums of blocks in adjacent pairs, level by level; a sum without a partner moves up a level. Memory is
+// logarithmic.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,8 @@
 namespace tern::simd {
 namespace {
 
-// After n values, part[l] holds the sum of 2^l neighbours for every set bit l of n: a binary counter. The fold of the
-// rest goes from the newest (lowest) part upwards, each older part on the left, as the level-by-level fold does.
+// A binary counter: after n values, part_[l] is the sum of 2^l neighbours for every set bit l of n. total() adds these
+// parts from the newest (lowest) upwards, each older part on the left, as the level-by-level fold does.
 class PairwiseFold {
  public:
   void add(double value) {

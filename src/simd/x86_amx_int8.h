@@ -1,5 +1,5 @@
-// Vector words for AMX: those of AVX-512 with VNNI and VBMI, and tiles of 16 rows of 64 bytes. The permission of the
-// kernel was asked for when the processor was looked at (device/cpuid.cpp).
+// Vector operations for AMX: those of AVX-512 with VNNI and VBMI, and tiles of 16 rows of 64 bytes. The code
+// that detects the processor (device/cpuid.cpp) has asked Linux for permission to use them.
 #pragma once
 
 #include "simd/x86_avx512vbmi.h"
@@ -18,7 +18,7 @@ struct X86AmxInt8 : X86Avx512Vbmi {
   static void set_shapes(const Shapes& shapes) { asm volatile("ldtilecfg %0" : : "m"(shapes)); }
   static void release_tiles() { asm volatile("tilerelease"); }
 
-  // Words of the compiler for these do not say that they read and write memory.
+  // Inline assembly, because the compiler's intrinsics do not say that they read and write memory.
   template <int kTile>
   static void load_tile(const void* p, std::int64_t stride_bytes) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride_bytes), "i"(kTile) : "memory");

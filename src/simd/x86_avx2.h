@@ -1,4 +1,4 @@
-// Vector words for AVX2: 8 floats, 4 doubles. See emulated.h for what each word means.
+// Vector operations for AVX2: 8 floats, 4 doubles. See emulated.h for what each operation does.
 #pragma once
 
 #include <immintrin.h>
@@ -13,7 +13,7 @@ struct X86Avx2 {
   using F = __m256;
   using D = __m256d;
   using I = __m256i;
-  using B = __m256i;  // lane-interleaved: low halves of four I's, then the high halves
+  using B = __m256i;  // narrow() leaves the low halves of its four I's, then the high halves
   static constexpr std::size_t kF = 8, kD = 4;
 
   static F load(const float* p) { return _mm256_loadu_ps(p); }
@@ -124,12 +124,12 @@ struct X86Avx2 {
                                                _mm256_set1_epi16(static_cast<std::int16_t>(most)));
       return _mm256_and_si256(above, _mm256_or_si256(_mm256_srai_epi16(v, 15), _mm256_set1_epi16(1)));
     };
-    const __m256i bytes = _mm256_packs_epi16(sixteen(p), sixteen(p + 16));  // of quads 0 1 4 5 | 2 3 6 7
+    const __m256i bytes = _mm256_packs_epi16(sixteen(p), sixteen(p + 16));  // quads in the order 0 1 4 5 | 2 3 6 7
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7));
   }
   static I int2(F x, F s) {
     const F q = _mm256_min_ps(_mm256_max_ps(_mm256_div_ps(x, s), _mm256_set1_ps(-2.0F)), _mm256_set1_ps(1.0F));
-    return _mm256_cvtps_epi32(q);  // nearest even: the rounding mode is set by whoever called
+    return _mm256_cvtps_epi32(q);  // to nearest even: the caller has set the rounding mode
   }
   static B narrow(I a, I b, I c, I d) { return _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d)); }
   static void store_i8(std::int8_t* p, B v) {
@@ -144,7 +144,7 @@ struct X86Avx2 {
   static void store_nibbles(std::uint8_t* p, B v) {
     const __m256i low = _mm256_and_si256(v, _mm256_set1_epi8(15));
     const __m256i pairs = _mm256_maddubs_epi16(low, _mm256_set1_epi16(0x1001));  // c0 + 16 c1
-    const __m256i bytes = _mm256_packus_epi16(pairs, pairs);                     // of codes 0-3 8-11 16-19 24-27 twice
+    const __m256i bytes = _mm256_packus_epi16(pairs, pairs);  // low lane: codes 0-3 8-11 16-19 24-27, twice
     const __m128i row = _mm_unpacklo_epi16(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), row);
   }
@@ -197,9 +197,8 @@ struct X86Avx2 {
   static F zero_f() { return _mm256_setzero_ps(); }
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
   static F div(F a, F b) { return _mm256_div_ps(a, b); }
-  static F relu(F v) {
-    return _mm256_max_ps(_mm256_setzero_ps(), v);
-  }  // the second operand, where one is NaN or both 0
+  // vmaxps returns the second operand if one is NaN or both are 0.
+  static F relu(F v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }
   static F clamp(F v, F low, F high) { return _mm256_min_ps(_mm256_max_ps(v, low), high); }
   static I within(F v, F low, F high) {
     const F both = _mm256_and_ps(_mm256_cmp_ps(v, low, _CMP_GE_OQ), _mm256_cmp_ps(v, high, _CMP_LE_OQ));
@@ -208,7 +207,7 @@ struct X86Avx2 {
   static I round(F v) { return _mm256_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
-  static constexpr bool kFused = true;  // mul_add rounds once
+  static constexpr bool kFused = true;  // whether mul_add rounds once
 
   using U = __m256i;
   using A = __m256i;
@@ -221,7 +220,7 @@ struct X86Avx2 {
     return _mm256_and_si256(kShift == 0 ? v : _mm256_srli_epi16(v, kShift), _mm256_set1_epi8(static_cast<char>(mask)));
   }
   static A zero_a() { return _mm256_setzero_si256(); }
-  static A dot(A sums, U codes, U x) {  // in assembler, because GCC 12 moves sums about until some do not fit
+  static A dot(A sums, U codes, U x) {  // inline assembly, because GCC 12 moves sums until some spill
     U products;
     asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(sums), "=&x"(products) : "x"(codes), "x"(x));
     return sums;
@@ -232,13 +231,13 @@ struct X86Avx2 {
     return kShift == 0 ? pairs : _mm256_srai_epi32(pairs, kShift);
   }
   static constexpr int kDotBytesLess = 0;
-  static I dot_bytes(I sums, U codes, U x) {  // in int16: of bytes, two products might not fit it
+  static I dot_bytes(I sums, U codes, U x) {  // widened, because int16 may not hold two products of bytes
     const I even = _mm256_and_si256(codes, _mm256_set1_epi16(255)), odd = _mm256_srli_epi16(codes, 8);
     const I x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), x_odd = _mm256_srai_epi16(x, 8);
     sums = _mm256_add_epi32(sums, _mm256_madd_epi16(even, x_even));
     return _mm256_add_epi32(sums, _mm256_madd_epi16(odd, x_odd));
   }
-  static U broadcast4(const void* p) {  // volatile: loaded again at each use, where a register is dearer
+  static U broadcast4(const void* p) {  // volatile: each use loads again, which saves a register
     U v;
     asm volatile("vpbroadcastd %1, %0" : "=x"(v) : "m"(*static_cast<const char(*)[4]>(p)));
     return v;
@@ -250,7 +249,7 @@ struct X86Avx2 {
   }
 
  private:
-  // 32 codes of 0..3 to 8 bytes, four codes a byte
+  // Packs 32 codes of 0..3 into 8 bytes, four codes a byte.
   static void store_quads(std::uint8_t* p, B codes) {
     const __m256i pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0401));        // c0 + 4 c1
     const __m256i quads = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x0010'0001));      // + 16 (c2 + 4 c3)

@@ -1,4 +1,4 @@
-// Vector words for AVX-512 (F, BW, VL, DQ): 16 floats, 8 doubles. See emulated.h for what each word means.
+// Vector operations for AVX-512 (F, BW, VL, DQ): 16 floats, 8 doubles. See emulated.h for what each operation does.
 #pragma once
 
 #include <immintrin.h>
@@ -11,7 +11,7 @@ namespace {
 
 struct X86Avx512 {
   using F = __m512;
-  using D = __m512d;  // of quads 0 2 4 6 1 3 5 7; store() puts them in order
+  using D = __m512d;  // holds quads in the order 0 2 4 6 1 3 5 7; store() reorders them
   using I = __m512i;
   using B = __m512i;
   static constexpr std::size_t kF = 16, kD = 8;
@@ -29,7 +29,7 @@ struct X86Avx512 {
   static void store(double* p, D v) {
     _mm512_storeu_pd(p, _mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v));
   }
-  // Two vectors of four quads each; each element is widened, and goes through f
+  // The quad sums of two vectors of four quads each; f is applied to each widened element.
   template <class Fn>
   static D quad_sums(F a, F b, Fn f) {
     const F even = _mm512_shuffle_ps(a, b, 0b10'00'10'00);  // of quads 0 4 1 5 | 2 6 3 7
@@ -68,7 +68,7 @@ struct X86Avx512 {
   }
   static void add_pair_quads(const F (&x)[2], const F (&y)[2], D (&sums)[4]) {
     struct Wide {
-      D even[2], odd[2];  // places 0 2 and 1 3 of quads 0 4 1 5 | 2 6 3 7
+      D even[2], odd[2];  // elements 0 2 and 1 3 of quads 0 4 1 5 | 2 6 3 7
       explicit Wide(const F (&v)[2]) {
         const F evens = _mm512_shuffle_ps(v[0], v[1], 0b10'00'10'00),
                 odds = _mm512_shuffle_ps(v[0], v[1], 0b11'01'11'01);
@@ -191,9 +191,8 @@ struct X86Avx512 {
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
   static I add(I a, I b) { return _mm512_add_epi32(a, b); }
   static F div(F a, F b) { return _mm512_div_ps(a, b); }
-  static F relu(F v) {
-    return _mm512_max_ps(_mm512_setzero_ps(), v);
-  }  // the second operand, where one is NaN or both 0
+  // vmaxps returns the second operand if one is NaN or both are 0.
+  static F relu(F v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }
   static F clamp(F v, F low, F high) { return _mm512_min_ps(_mm512_max_ps(v, low), high); }
   static I within(F v, F low, F high) {
     const __mmask16 above = _mm512_cmp_ps_mask(v, low, _CMP_GE_OQ);
@@ -202,7 +201,7 @@ struct X86Avx512 {
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
-  static constexpr bool kFused = true;  // mul_add rounds once
+  static constexpr bool kFused = true;  // whether mul_add rounds once
 
   using U = __m512i;
   static constexpr std::size_t kBytes = 64;
@@ -226,7 +225,7 @@ struct X86Avx512 {
  private:
   static D low_half(F v) { return _mm512_cvtps_pd(_mm512_castps512_ps256(v)); }
   static D high_half(F v) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)); }
-  // 64 codes of 0..3 to 16 bytes, four codes a byte
+  // Packs 64 codes of 0..3 into 16 bytes, four codes a byte.
   static void store_quads(std::uint8_t* p, B codes) {
     const __m512i pairs = _mm512_maddubs_epi16(codes, _mm512_set1_epi16(0x0401));    // c0 + 4 c1
     const __m512i quads = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0010'0001));  // + 16 (c2 + 4 c3)

@@ -1,4 +1,4 @@
-// Vector words for SSE4.1: 4 floats, 2 doubles. See emulated.h for what each word means.
+// Vector operations for SSE4.1: 4 floats, 2 doubles. See emulated.h for what each operation does.
 #pragma once
 
 #include <smmintrin.h>
@@ -31,7 +31,7 @@ struct X86Sse41 {
   static D zero_d() { return _mm_setzero_pd(); }
   static D add(D a, D b) { return _mm_add_pd(a, b); }
   static void store(double* p, D v) { _mm_storeu_pd(p, v); }
-  // low half and high half of a quad as doubles: (a0 + a1, a2 + a3), then added crosswise with the other quad's
+  // (a0 + a1, a2 + a3) of a quad in f64. A second hadd with another quad's pairs gives the sums of both quads.
   static D pair_sums(F v) { return _mm_hadd_pd(_mm_cvtps_pd(v), _mm_cvtps_pd(_mm_movehl_ps(v, v))); }
   static D abs_quad_sums(const float* p) { return _mm_hadd_pd(pair_sums(abs(load(p))), pair_sums(abs(load(p + 4)))); }
   static D abs_quad_sums_bf16(const std::uint16_t* p, I& top) {
@@ -43,7 +43,8 @@ struct X86Sse41 {
     return _mm_add_pd(_mm_add_pd(wide(_mm_slli_epi64(v, 45)), wide(_mm_slli_epi64(v, 29))),
                       _mm_add_pd(wide(_mm_slli_epi64(v, 13)), wide(_mm_srli_epi64(v, 3))));
   }
-  static bool finite_bf16(I top) {  // the largest of what is left up to 0xFFFF is the smallest
+  // SSE4.1 has a minimum across lanes but no maximum, so this looks for the smallest 0xFFFF - top.
+  static bool finite_bf16(I top) {
     return _mm_extract_epi16(_mm_minpos_epu16(_mm_sub_epi16(_mm_set1_epi16(-1), top)), 0) > 0xFFFF - 0x7F80;
   }
   static D abs_quad_sums_above(const float* p, float h, I& count) {
@@ -146,7 +147,7 @@ struct X86Sse41 {
     }
   }
 
-  // As from_f16() and to_f16() of half.h, on four lanes.
+  // load_f16() and store_f16() are from_f16() and to_f16() of half.h, on four lanes.
   static F load_f16(const std::uint16_t* p) {
     const __m128i half = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     const __m128i sign = _mm_slli_epi32(_mm_and_si128(half, _mm_set1_epi32(0x8000)), 16);
@@ -189,7 +190,8 @@ struct X86Sse41 {
   static F zero_f() { return _mm_setzero_ps(); }
   static F add(F a, F b) { return _mm_add_ps(a, b); }
   static F div(F a, F b) { return _mm_div_ps(a, b); }
-  static F relu(F v) { return _mm_max_ps(_mm_setzero_ps(), v); }  // the second operand, where one is NaN or both are 0
+  // maxps returns the second operand if one is NaN or both are 0.
+  static F relu(F v) { return _mm_max_ps(_mm_setzero_ps(), v); }
   static F clamp(F v, F low, F high) { return _mm_min_ps(_mm_max_ps(v, low), high); }
   static I within(F v, F low, F high) {
     const F both = _mm_and_ps(_mm_cmpge_ps(v, low), _mm_cmple_ps(v, high));
@@ -205,7 +207,7 @@ struct X86Sse41 {
     for (int i = 0; i < 4; ++i) z[i] = fused_multiply_add(x[i], y[i], z[i]);
     return _mm_load_ps(z);
   }
-  static constexpr bool kFused = false;  // mul_add rounds once
+  static constexpr bool kFused = false;  // whether mul_add rounds once
 
   using U = __m128i;
   using A = __m128i;
@@ -229,7 +231,7 @@ struct X86Sse41 {
     return kShift == 0 ? pairs : _mm_srai_epi32(pairs, kShift);
   }
   static constexpr int kDotBytesLess = 0;
-  static I dot_bytes(I sums, U codes, U x) {  // in int16: of bytes, two products might not fit it
+  static I dot_bytes(I sums, U codes, U x) {  // widened, because int16 may not hold two products of bytes
     const I even = _mm_and_si128(codes, _mm_set1_epi16(255)), odd = _mm_srli_epi16(codes, 8);
     const I x_even = _mm_srai_epi16(_mm_slli_epi16(x, 8), 8), x_odd = _mm_srai_epi16(x, 8);
     sums = _mm_add_epi32(sums, _mm_madd_epi16(even, x_even));
@@ -250,7 +252,7 @@ struct X86Sse41 {
   static void store_halves(std::uint16_t* p, __m128i halves) {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi32(halves, halves));
   }
-  // 16 codes of 0..3 to 4 bytes, four codes a byte
+  // Packs 16 codes of 0..3 into 4 bytes, four codes a byte.
   static void store_quads(std::uint8_t* p, B codes) {
     const __m128i pairs = _mm_maddubs_epi16(codes, _mm_set1_epi16(0x0401));    // c0 + 4 c1
     const __m128i quads = _mm_madd_epi16(pairs, _mm_set1_epi32(0x0010'0001));  // + 16 (c2 + 4 c3)

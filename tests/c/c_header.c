@@ -1,4 +1,4 @@
-// Uses every part of the C ABI from C11: proof that the header is C and that the shared library exports its names.
+// Uses every part of the C ABI from C11, which proves that the header is C and the shared library exports its names.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static void machine(const tern_context* context) {
   tern_kernel_list_destroy(kernels);
 }
 
-// A plan over the caller's own buffers writes what tern_quantize() wrote.
+// A plan that writes to the caller's buffers gives the same codes as tern_quantize().
 static void plan_agrees(const tern_context* context, const tern_quantized_info* info) {
   static uint8_t codes[kRows * kCodeBytes];
   static float scales[kRows];
@@ -91,7 +91,7 @@ static void plan_agrees(const tern_context* context, const tern_quantized_info* 
   tern_ternary_quantize_plan_destroy(plan);
 }
 
-// Each restored value is +-scale or 0.
+// Quantizes and restores; each restored value is +-scale or 0.
 static void there_and_back(const tern_context* context, tern_quantized** quantized) {
   tern_tensor_view x = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
   tern_quantize_options options = TERN_QUANTIZE_OPTIONS_INIT;
@@ -113,7 +113,7 @@ static void there_and_back(const tern_context* context, tern_quantized** quantiz
   tern_tensor_destroy(restored);
 }
 
-// Codes in another project's order, and back.
+// Converts codes to another project's layout and back.
 static void layouts(void) {
   static uint8_t codes[16 * 8], bytes[16 * 8], back[16 * 8];
   const tern_tensor_view from = view_of(codes, TERN_DTYPE_U8, 16, 8), to = view_of(back, TERN_DTYPE_U8, 16, 8);
@@ -127,7 +127,7 @@ static void layouts(void) {
   CHECK(tern_import_codes(layout, bytes, size, 16, 32, &to) == TERN_OK && memcmp(back, codes, size) == 0);
 }
 
-// Codes with the scale that lies behind them.
+// The same for a layout that stores the scale after the codes.
 static void layouts_with_scales(void) {
   static uint8_t codes[4 * 32], bytes[4 * 32 + 32], back[4 * 32];
   const tern_tensor_view from = view_of(codes, TERN_DTYPE_U8, 4, 32), to = view_of(back, TERN_DTYPE_U8, 4, 32);
@@ -150,7 +150,7 @@ static void layouts_with_scales(void) {
   CHECK(evidence.x86_128_possible == 1 && evidence.one_by_four_possible == 1);
 }
 
-// How much of a layer each float type keeps.
+// Resolves, validates and times the float types of a layer.
 static void precisions(const tern_context* context, const tern_quantized* quantized) {
   const tern_tensor_view x = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);
   tern_precision_reports* reports = NULL;
@@ -176,7 +176,7 @@ static void precisions(const tern_context* context, const tern_quantized* quanti
 static float unit[kColumns * kColumns], unit_scales[kColumns];
 static int8_t unit_q[kColumns * kColumns];
 
-// Unit vectors become 127 and zeros, and lose nothing by it.
+// Quantizes unit vectors as tokens: each becomes 127 and zeros, without loss.
 static void tokens(const tern_context* context, const tern_stream* stream, tern_linear_args* to) {
   static int32_t sums[kColumns];
   tern_activation_quantize_problem problem = TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT;
@@ -198,7 +198,7 @@ static void tokens(const tern_context* context, const tern_stream* stream, tern_
   tern_activation_quantize_plan_destroy(plan);
 }
 
-// Their products with the weights are the weights.
+// Multiplying the unit vectors by the weights gives the weights.
 static void product(const tern_context* context, const tern_quantized* quantized) {
   static float y[kColumns * kRows];
   static int32_t sums[kRows];
@@ -235,7 +235,7 @@ static void product(const tern_context* context, const tern_quantized* quantized
   output.y = view_of(y, TERN_DTYPE_F32, kColumns, kRows);
   args.outputs = &output;
   args.output_count = 1;
-  preference.tuning = &tuning;  // everything left open
+  preference.tuning = &tuning;  // all fields at their defaults
   CHECK(tern_linear_select(context, &problem, &preference, &plan) == TERN_OK);
   CHECK(tern_linear_plan_get_info(plan, &chosen) == TERN_OK && chosen->tuning != NULL && chosen->tuning->streams >= 1 &&
         chosen->tuning->ahead_bytes >= 0);
@@ -245,7 +245,7 @@ static void product(const tern_context* context, const tern_quantized* quantized
   CHECK(tern_dequantize(context, quantized, TERN_DTYPE_F32, &restored) == TERN_OK);
   CHECK(tern_tensor_get_view(restored, &w) == TERN_OK);
   for (int i = 0; i < kRows * kColumns; ++i) CHECK(y[i % kColumns * kRows + i / kColumns] == ((const float*)w.data)[i]);
-  // One of them alone: 127 times a column of trits.
+  // One token alone gives 127 times a column of trits.
   CHECK(tern_w2a8_gemv(context, packed, &token, &column, kRows, kColumns, 0) == TERN_OK);
   for (int i = 0; i < kRows; ++i) CHECK((sums[i] > 0) - (sums[i] < 0) == (y[i] > 0) - (y[i] < 0) && sums[i] % 127 == 0);
   tern_tensor_destroy(restored);
@@ -254,7 +254,7 @@ static void product(const tern_context* context, const tern_quantized* quantized
   tern_packed_weights_destroy(packed);
 }
 
-// A copy of the weights through a tensor of the context, in order and timed.
+// Copies the weights to a tensor of the context and back on a stream, ordered and timed by events.
 static void streams(const tern_context* context) {
   static float back[kRows * kColumns];
   const tern_tensor_view from = view_of(weights, TERN_DTYPE_F32, kRows, kColumns);

@@ -1,4 +1,4 @@
-// The affine ops among the cases.
+// Runs the affine ops' cases for callgrind.
 #include "tests/callgrind/measured.h"
 
 namespace tern::callgrind {

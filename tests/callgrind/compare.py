@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 COUNTS = Path(__file__).resolve().parents[2] / "bench" / "callgrind.json"
-ALLOWED = 0.02  # what a change may cost before somebody has to say so with --update
+ALLOWED = 0.02  # a change that costs more must record it with --update
 SKIPPED = 77
 WHAT = "instructions of four runs of each case (tests/callgrind), gcc 12 of Debian 12, Release"
 
@@ -36,19 +36,19 @@ CASES = [
 
 
 def count(program, case):
-    """(instructions, status, what it said) of one case."""
+    """(instructions, exit status, stderr) of one case."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no",
                "--toggle-collect=*measured<*", program, *case.split()]  # fmt: skip
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TERN_")}
     environment["TERN_THREADS"] = "1"
-    environment["LD_BIND_NOW"] = "1"  # looking a symbol up is no work of a kernel
+    environment["LD_BIND_NOW"] = "1"  # looking up symbols is not a kernel's work
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     collected = re.search(r"Collected : (\d+)", done.stderr)
     return int(collected[1]) if collected else 0, done.returncode, done.stderr.strip()
 
 
 def judge(case, result, known):
-    """(passed, failed or skipped; why) of a counted case."""
+    """("passed", "failed" or "skipped", and why) of a counted case."""
     instructions, status, said = result
     if status == SKIPPED:
         return "skipped", next((line for line in said.splitlines() if line.startswith("callgrind_cases:")), said)

@@ -1,5 +1,5 @@
-// Runs one kernel on fixed data, for callgrind to count the instructions of measured(): KERNEL SCHEME GRANULARITY,
-// where the ops with tokens have a type and a number of them, as in i8x13, for a scheme, and affine ones a type.
+// Runs one kernel on fixed data, for callgrind to count the instructions of measured(): KERNEL SCHEME GRANULARITY.
+// In place of SCHEME, ops with tokens take a type and a number of tokens, as in i8x13, and affine ops a type.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -39,7 +39,7 @@ tern::Result<tern::PackedWeights> pack_trits(const tern::Context& context, const
   return tern::PackedWeights::pack(context, *weights);
 }
 
-// Of 8 or 4 bits; which codes they are makes no difference to the instructions.
+// Weights of 8 or 4 bits. The instruction count does not depend on the codes.
 tern::Result<tern::PackedWeights> pack_bytes(const tern::Context& context, const std::string& kernel,
                                              const tern::Granularity& granularity, const std::vector<float>& x) {
   const bool eight = kernel.find(".s8.") != std::string::npos;
@@ -49,7 +49,7 @@ tern::Result<tern::PackedWeights> pack_bytes(const tern::Context& context, const
                                    eight ? tern::Format::s8 : tern::Format::s4);
 }
 
-// Weights as codes, tokens as x or as int8.
+// Runs an op with tokens on packed weights; `words` is the type and number of tokens, as in i8x13.
 tern::Status run_tokens(const tern::Context& context, const std::string& kernel, const std::string& words,
                         const tern::Granularity& granularity, std::vector<float>& x) {
   const auto times = words.find('x');

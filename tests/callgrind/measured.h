@@ -1,4 +1,4 @@
-// What callgrind counts, and the sizes of all cases.
+// measured(), whose instructions callgrind counts, and the sizes of all cases.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline constexpr std::int64_t kRows = 48;
 inline constexpr std::int64_t kColumns = 1030;  // no multiple of a vector, so that tails are counted too
 inline constexpr int kRepetitions = 4;
 
-// Its name is what callgrind looks for; what happens outside is not counted.
+// callgrind finds this function by its name and counts only the instructions in it.
 template <class Op>
 [[gnu::noinline]] Status measured(const Plan<Op>& plan, Stream stream, Workspace workspace,
                                   const typename Op::Args& args) {

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// Good and bad files of every kind, under names the cases below use.
+// Makes good and bad files of every kind for the cases below.
 class BadInputTest : public CommandTest {
  protected:
   void SetUp() override {
@@ -40,8 +40,8 @@ class BadInputTest : public CommandTest {
     before_ = files();
   }
 
-  // Fails with `code` and the exit code it has, 2 for what was asked wrongly, names `value`, prints nothing else and
-  // leaves no file.
+  // Expects an error with `code` and its exit code (2 for a wrong request) that names `value`, no other output and no
+  // file left behind.
   void expect_refused(Arguments arguments, const std::string& code, const std::string& value,
                       const Variables& variables = {}) const {
     SCOPED_TRACE(testing::PrintToString(arguments));
@@ -79,7 +79,7 @@ class BadInputTest : public CommandTest {
 
 TEST_F(BadInputTest, FilesThatCannotBeRead) {
   expect_quantize_refused("nope.npy", "io_error", "nope.npy");
-  expect_refused({"quantize", "folder", "-o", "out.gguf"}, "invalid_argument", "folder");  // without a checkpoint
+  expect_refused({"quantize", "folder", "-o", "out.gguf"}, "invalid_argument", "folder");  // has no checkpoint
   expect_refused({"dequantize", "nope.npz", "-o", "out.npy"}, "io_error", "nope.npz");
   expect_refused({"quantize", "nope", "-o", "out.gguf", "--dry-run"}, "io_error", "'nope' does not exist");
   expect_refused({"inspect", "good.npz"}, "invalid_argument", "`tern dequantize` read");
@@ -134,7 +134,7 @@ TEST_F(BadInputTest, NonFiniteValuesAreNamedByIndex) {
   EXPECT_EQ(json::parse(outcome.err)["error"]["index"], 3);
 }
 
-// What a script decides by: the fields of an error, not its sentence.
+// Scripts decide by the fields of an error, not by its sentence.
 TEST_F(BadInputTest, ErrorsSayTheSameInFieldsWhereTheyHaveThem) {
   const auto error_of = [this](Arguments arguments) {
     arguments.emplace_back("--json");
@@ -210,7 +210,7 @@ TEST_F(BadInputTest, OutputsThatCannotBe) {
 TEST_F(BadInputTest, ADiskThatFillsUpLeavesNoPartOfAFile) {
   write_npy(path("large.npy"), "(512, 256)", random_weights(512 * 256, 1));
   const std::vector<std::string> before = files();
-  // A limit of 4 blocks of 512 bytes stands for the full disk.
+  // A file-size limit of 4 blocks of 512 bytes simulates a full disk.
   const Outcome outcome =
       start("/bin/sh", {"-c", "ulimit -f 4; " + command_path() + " quantize large.npy -o out.npz"}, folder());
   EXPECT_EQ(outcome.exit_code, 1);
@@ -272,7 +272,7 @@ TEST_F(BadInputTest, TuningsThatAreNot) {
     }
 }
 
-// Mistakes the parser finds answer 2.
+// Mistakes that the parser finds have exit code 2.
 TEST_F(BadInputTest, CommandLinesThatDoNotParse) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"quantise", "good.npy"}, "quantise"},

@@ -1,4 +1,4 @@
-// Runs the built tern command in a temporary folder and keeps what it said.
+// Runs the built tern command in a temporary folder and keeps its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,28 +12,28 @@
 namespace tern::cli_test {
 
 struct Outcome {
-  int exit_code = -1;  // 128 + the signal when one ended it
+  int exit_code = -1;  // 128 + the signal if one ended it
   std::string out;
   std::string err;
 };
 
-// The command to test; empty when this build has none.
+// The path of the command to test; empty if this build has none.
 std::string command_path();
 
 using Arguments = std::vector<std::string>;
 using Variables = std::vector<std::string>;  // "TERN_MAX_ISA=scalar"
 
-// Starts `program` in `folder` with the test's environment less TERN_*, plus `variables`; its output goes to the files
-// `out` and `err`, where one is named, else nowhere and to the test's own. The process's id, 0 when it did not start.
+// Starts `program` in `folder` with `variables` and the test's environment without TERN_*. Standard output goes to the
+// file `out` or is discarded, errors go to `err` or to the test's own. Returns the process id, 0 if it did not start.
 pid_t launch(const std::string& program, const Arguments& arguments, const std::filesystem::path& folder,
              const Variables& variables = {}, const std::filesystem::path& out = {},
              const std::filesystem::path& err = {});
 
-// The same, waits for the end and keeps what the program said.
+// The same, but waits for the end and returns the output.
 Outcome start(const std::string& program, const Arguments& arguments, const std::filesystem::path& folder,
               const Variables& variables = {});
 
-// A folder of its own for each test, removed afterwards; skipped where there is no command.
+// Makes a folder for each test and removes it afterwards. Skips the test if there is no command.
 class CommandTest : public testing::Test {
  protected:
   void SetUp() override;

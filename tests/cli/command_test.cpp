@@ -30,9 +30,9 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-// A test asks for overrides itself; those of whoever runs the tests would change its answers. In a build that counts
-// coverage the command counts nothing: one that a test kills while it adds its counts to the files would leave them
-// broken for everyone after it.
+// The environment without TERN_*, because overrides of whoever runs the tests would change the results, plus the test's
+// own variables. In a coverage build the command counts nothing, because a command that is killed while it writes the
+// coverage files would leave them broken.
 std::vector<std::string> environment_with(const Variables& variables) {
   std::vector<std::string> environment = variables;
 #ifdef TERN_COVERAGE
@@ -43,7 +43,7 @@ std::vector<std::string> environment_with(const Variables& variables) {
   return environment;
 }
 
-// Unique per process and call.
+// A new folder with a unique name.
 fs::path make_folder() {
   std::string pattern = (fs::temp_directory_path() / "tern-cli-XXXXXX").string();
   return ::mkdtemp(pattern.data()) == nullptr ? fs::path() : fs::path(pattern);
@@ -86,7 +86,7 @@ pid_t launch(const std::string& program, const Arguments& arguments, const fs::p
 
 Outcome start(const std::string& program, const Arguments& arguments, const fs::path& folder,
               const Variables& variables) {
-  const fs::path capture = make_folder();  // apart from `folder`, whose files tests count
+  const fs::path capture = make_folder();  // not in `folder`, because tests count its files
   Outcome outcome;
   const pid_t child = launch(program, arguments, folder, variables, capture / "out", capture / "err");
   int status = 0;

@@ -1,4 +1,4 @@
-// What devices, kernels, explain and selftest answer, in text and JSON.
+// The output of devices, kernels, explain and selftest, in text and JSON.
 #include <map>
 #include <regex>
 #include <set>
@@ -104,7 +104,7 @@ TEST_F(ExplainTest, AnOverrideTakesAndIsNoted) {
   EXPECT_EQ(tern(arguments, {"TERN_MAX_ISA=banana"}).exit_code, 2);
 }
 
-// Only scalar kernels, so that some are skipped on every machine and the test is short.
+// Only scalar kernels run, so that every machine skips some and the test is short.
 TEST_F(SelftestTest, EndsWithTheCountsAndTheyAgreeWithJson) {
   const Variables scalar = {"TERN_MAX_ISA=scalar"};
   const json document = tern_json({"selftest", "--op", "ternary_dequantize", "--threads", "1"}, 0, scalar);
@@ -150,7 +150,7 @@ TEST_F(SelftestTest, RunsTheKernelsThatAreForcedAndNoOther) {
   EXPECT_NE(nowhere.err.find("linear.i2.cuda_sm75 needs a CUDA device"), std::string::npos) << nowhere.err;
 }
 
-// The same command, linked with a laboratory that finds a difference in its second kernel.
+// Runs the command linked with a stand-in selftest that reports a difference in its second kernel.
 TEST_F(SelftestTest, ADifferenceIsNamedAndFails) {
 #ifndef TERN_DIFFERING_CLI_PATH
   GTEST_SKIP() << "skipped: this build has no tern command";

@@ -1,4 +1,4 @@
-// Stands in for the laboratory's selftest, so that a test sees what the command does when a kernel differs.
+// Replaces the laboratory's selftest, so that a test sees how the command reports a kernel that differs.
 #include "lab/selftest.h"
 
 namespace tern::lab {

@@ -1,4 +1,4 @@
-// Outputs through links and to standard output, inputs that are no files, and names that a terminal would obey.
+// Outputs through links and to standard output, inputs that are no files, and names with terminal control characters.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -35,7 +35,7 @@ class FilesTest : public CommandTest {
     fs::create_directory(path("model"));
     ASSERT_TRUE(write_bitnet_folder(path("model"), {.layers = 1}).ok());
   }
-  // Words of the shell; a command that waits for ever is ended after a minute.
+  // Runs the command by the shell with `words`; stops it after a minute in case it waits for ever.
   [[nodiscard]] Outcome shell(const std::string& words) const {
     return start("/bin/sh", {"-c", "timeout 60 \"$0\" " + words, command_path()}, folder());
   }
@@ -52,7 +52,7 @@ TEST_F(FilesTest, LinksAreFollowedAndStay) {
   fs::create_directory(path("disk"));
   for (const char* name : {"a.npz", "a.npy", "a.gguf", "a.safetensors", "a.html"})
     fs::create_symlink(std::string("disk/") + name, path(name));
-  for (int time = 0; time < 2; ++time) {  // what the links lead to is not there at first
+  for (int time = 0; time < 2; ++time) {  // the first time, the targets of the links do not exist
     ASSERT_EQ(tern({"quantize", "x.npy", "-o", "a.npz"}).exit_code, 0);
     ASSERT_EQ(tern({"dequantize", "a.npz", "-o", "a.npy"}).exit_code, 0);
     ASSERT_EQ(tern({"quantize", "model", "-o", "a.gguf", "--report", "a.html"}).exit_code, 0);
@@ -64,7 +64,7 @@ TEST_F(FilesTest, LinksAreFollowedAndStay) {
   }
   EXPECT_EQ(text_of("disk/a.npz"), text_of("x.npz"));
   EXPECT_EQ(text_of("disk/a.npy"), text_of("y.npy"));
-  // Two links to one place that is not there as yet are one output.
+  // Two links to the same missing file are one output.
   fs::create_symlink("disk/both", path("one.html"));
   fs::create_symlink("disk/both", path("two.gguf"));
   expect_refused(tern({"quantize", "model", "-o", "two.gguf", "--report", "one.html"}), {"--report", "is the output"},
@@ -73,7 +73,7 @@ TEST_F(FilesTest, LinksAreFollowedAndStay) {
   expect_refused(tern({"quantize", "x.npy", "-o", "lost.npz"}), {"nowhere", "not a folder that exists"});
 }
 
-// A device in a folder of ours stands for the machine's.
+// A device node in the test's folder stands in for the machine's /dev/null.
 TEST_F(FilesTest, WhatIsNoFileIsNotReplaced) {
   make_model();
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
@@ -129,7 +129,7 @@ TEST_F(FilesTest, StandardOutputGetsTheBytesOfTheFile) {
   EXPECT_EQ(shell("dequantize x.npz -o - --dtype bf16 >s.bin").exit_code, 0);
   EXPECT_EQ(text_of("s.bin"), text_of("y.bin"));
   EXPECT_FALSE(fs::exists(path("-")));
-  // A file of this name is named with its folder.
+  // './-' means a file named '-'.
   EXPECT_EQ(tern({"dequantize", "x.npz", "-o", "./-", "--dtype", "bf16"}).exit_code, 0);
   EXPECT_EQ(text_of("-"), text_of("y.bin"));
 }
@@ -156,7 +156,7 @@ TEST_F(FilesTest, AFailureLeavesAStreamEmpty) {
   EXPECT_NE(full.err.find("cannot write standard output: No space left"), std::string::npos) << full.err;
 }
 
-// Checksums in its header are filled in at the end.
+// A checkpoint cannot be streamed, because the checksums in its header are written last.
 TEST_F(FilesTest, ACheckpointIsNoStreamButItsReportIs) {
   make_model();
   for (const char* words : {"quantize model -o -", "convert model -o - --container gguf", "quantize model -o - --json"})
@@ -220,7 +220,7 @@ TEST_F(FilesTest, NamesCannotSpeakToTheTerminal) {
       const Outcome outcome = tern(words);
       for (const std::string& said : {outcome.out, outcome.err})
         for (const char* command : {"\x1b", "\x07", "\xE2\x80\xAE", "\xC2\x9B"}) {
-          if (as_json && command[0] == '\xE2') continue;  // in JSON a name is a name
+          if (as_json && command[0] == '\xE2') continue;  // JSON keeps names as they are
           if (as_json && command[0] == '\xC2') continue;
           EXPECT_EQ(said.find(command), std::string::npos) << words[0] << ' ' << said;
         }
@@ -229,7 +229,7 @@ TEST_F(FilesTest, NamesCannotSpeakToTheTerminal) {
   EXPECT_NE(kept.out.find(plain), std::string::npos) << kept.out;
 }
 
-// As write_model does for checkpoints: what killed processes left goes with the next run.
+// As write_model does for checkpoints, the next run removes the files of killed processes.
 TEST_F(FilesTest, TensorsClearUpWhatKilledRunsLeft) {
   for (const char* name : {"x.npz", "y.npy", "y.bin"}) {
     const std::string dead = path("." + std::string(name) + ".999999999.7.tmp");

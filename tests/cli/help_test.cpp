@@ -1,4 +1,4 @@
-// Every command explains itself, and every example in its help works as it stands.
+// Every command has a help text, and every example in it works when copied.
 #include <sstream>
 
 #include "command.h"
@@ -8,7 +8,7 @@
 namespace tern::cli_test {
 namespace {
 
-// In an order in which the examples make what the next ones read.
+// Ordered so that examples make the files that later examples read.
 const std::vector<std::string> kCommands = {"devices", "kernels", "explain", "quantize", "dequantize",
                                             "inspect", "convert", "verify",  "selftest", "bench"};
 
@@ -45,7 +45,7 @@ TEST_F(HelpTest, EveryCommandHasHelpWithExamplesThatFitsThePage) {
   }
 }
 
-// Commands that take seconds are stopped by a bad override once their options are read: the error has its name.
+// Commands that take seconds are stopped by a bad override after their options were read; the error names it.
 void expect_well_formed(const Outcome& outcome) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("TERN_THREADS"), std::string::npos) << outcome.err;

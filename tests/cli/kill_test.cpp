@@ -1,4 +1,4 @@
-// tern quantize killed at random moments: the output does not exist or is whole, and the next run clears up.
+// Kills tern quantize at random moments: the output is missing or complete, and the next run clears up.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace tern::cli_test {
 namespace {
 
-// scripts/test-deep asks for 200.
+// How often to kill; scripts/test-deep asks for 200 times.
 int kills() {
   const char* text = std::getenv("TERN_TEST_KILLS");
   return text == nullptr ? 20 : std::atoi(text);
@@ -23,7 +23,7 @@ int kills() {
 
 class KillTest : public CommandTest {
  protected:
-  // Starts tern quantize and kills it after some time; whether it was still running.
+  // Starts tern quantize and kills it after a while; returns whether it was still running.
   bool quantize_and_kill(std::chrono::microseconds after) const {
     const pid_t child = launch(command_path(), {"quantize", "model", "-o", "out.gguf", "--threads", "2"}, folder());
     EXPECT_GT(child, 0);
@@ -55,7 +55,7 @@ TEST_F(KillTest, TheOutputIsWholeOrNotThere) {
         std::chrono::microseconds(random() % static_cast<unsigned long>(whole.count() + whole.count() / 8));
     killed += quantize_and_kill(after) ? 1 : 0;
     const std::vector<std::string> left = files();
-    // What earlier ones left is gone, so at most one temporary is here.
+    // Temporary files of earlier runs are removed, so at most one is left.
     const auto extra = left.size() - 2 - (std::filesystem::exists(path("out.gguf")) ? 1 : 0);
     EXPECT_LE(extra, 1u) << testing::PrintToString(left);
     temporaries += static_cast<int>(extra);

@@ -1,4 +1,4 @@
-// How much memory tern inspect takes for a header that names very many tensors.
+// The memory that tern inspect needs for a header with very many tensors.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ class MemoryTest : public CommandTest {
 #endif
   }
 
-  // The most memory that a run has had at once.
+  // The peak memory of a run.
   [[nodiscard]] std::size_t peak_bytes(const Arguments& words) const {
     const pid_t child = launch(command_path(), words, folder());
     EXPECT_GT(child, 0);
@@ -66,8 +66,8 @@ class MemoryTest : public CommandTest {
   }
 };
 
-// Each has a name of two spellings, two shapes and the fields of Checkpoint and Model, about 650 bytes; a map of names,
-// a report or a tree of JSON for each would be hundreds or thousands more.
+// A tensor needs about 650 bytes: a name in two spellings, two shapes and the fields of Checkpoint and Model. A map of
+// names, a report or a JSON tree for each tensor would add hundreds or thousands.
 TEST_F(MemoryTest, AMillionTensorsTakeHundredsOfMegabytes) {
   write_safetensors("many.safetensors", kManyTensors);
   write_safetensors("one.safetensors", 1);

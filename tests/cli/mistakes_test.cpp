@@ -1,4 +1,4 @@
-// The same mistake answers the same in every command: exit code 2 for what was asked wrongly, 1 for work that failed.
+// The same mistake has the same result in every command: exit code 2 for a wrong request, 1 for work that failed.
 #include <map>
 #include <sstream>
 
@@ -38,7 +38,7 @@ class MistakesTest : public CommandTest {
     }
     return options;
   }
-  // A command line that works, or would if it did not take as long.
+  // A valid command line; some would take too long to run.
   [[nodiscard]] static Arguments good(const std::string& command) {
     const std::map<std::string, Arguments> all = {{"devices", {}},
                                                   {"kernels", {}},
@@ -68,7 +68,7 @@ class MistakesTest : public CommandTest {
   std::vector<std::string> before_;
 };
 
-// --max-error "$LIMIT" of a script that lost its variable must not be a command without a limit.
+// If a script's variable is empty, --max-error "$LIMIT" must not run without a limit.
 TEST_F(MistakesTest, AnEmptyValueIsRefusedByEveryOptionOfEveryCommand) {
   std::size_t count = 0;
   for (const std::string& command : kEveryCommand)
@@ -161,11 +161,11 @@ TEST_F(MistakesTest, WorkThatFailsAnswers1) {
     EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(arguments);
     EXPECT_TRUE(outcome.err.starts_with("tern: " + code)) << outcome.err;
   }
-  // 1 of verify says that two models differ.
+  // Exit code 1 of verify means that two models differ, so this must be 2.
   EXPECT_EQ(tern({"verify", "model", "none"}).exit_code, 2);
 }
 
-// The library speaks of fields, the command of its options.
+// The library's errors name fields; the command replaces them by its options.
 TEST_F(MistakesTest, FieldsOfTheLibraryAreSaidAsOptions) {
   const auto said = [this](const Arguments& arguments) { return tern(arguments).err; };
   EXPECT_NE(said({"quantize", "model", "-o", "out.gguf", "--exclude", "nothing"}).find("(--exclude)"),

@@ -1,4 +1,4 @@
-// tern quantize, inspect, convert and verify on whole checkpoints: what they answer, and what they leave behind.
+// tern quantize, inspect, convert and verify on whole checkpoints: their output and the files they leave behind.
 #include <fstream>
 #include <sstream>
 
@@ -73,7 +73,7 @@ TEST_F(ModelCommandTest, WhereTheTimeWentIsTold) {
   }
 }
 
-// Two matrices are under way at a time, so 24 tensors use the room of each many times.
+// Two matrices are in flight at a time, so 24 tensors reuse the buffers of each many times.
 TEST_F(ModelCommandTest, AGpuWritesTheSameFile) {
   const Outcome first = tern({"quantize", "model", "-o", "gpu.gguf", "--device", "cuda:0"});
   if (first.exit_code != 0) {
@@ -101,7 +101,7 @@ TEST_F(ModelCommandTest, OneOfVerifySaysThatTheyDiffer) {
   EXPECT_NE(full.err.find("standard output"), std::string::npos) << full.err;
 }
 
-// The shell's words for a stream that is closed, and one that takes nothing.
+// Runs commands with a stream that is closed, or one that accepts no bytes.
 class StreamsTest : public ModelCommandTest {
  protected:
   void SetUp() override {
@@ -114,46 +114,46 @@ class StreamsTest : public ModelCommandTest {
 };
 
 TEST_F(StreamsTest, NobodyNeedsToReadStandardError) {
-  for (const char* nobody : {"2>&-", "2>/dev/full"}) {
-    SCOPED_TRACE(nobody);
+  for (const char* redirection : {"2>&-", "2>/dev/full"}) {
+    SCOPED_TRACE(redirection);
     for (const char* command :
          {"devices", "kernels --verbose", "explain ternary_quantize --shape 3x4", "inspect model", "verify model model",
           "quantize model -o a.gguf --verbose", "convert a.gguf -o b.safetensors", "--version", ""}) {
-      const Outcome outcome = with(nobody, command);
+      const Outcome outcome = with(redirection, command);
       EXPECT_EQ(outcome.exit_code, 0) << command;
       EXPECT_NE(outcome.out, "") << command;
     }
-    EXPECT_EQ(with(nobody, "verify a.gguf b.safetensors").exit_code, 0);
+    EXPECT_EQ(with(redirection, "verify a.gguf b.safetensors").exit_code, 0);
     for (const char* command : {"quantize none -o a.gguf", "quantize none -o a.gguf --json", "inspect model/none"})
-      EXPECT_EQ(with(nobody, command).exit_code, 1) << command;
+      EXPECT_EQ(with(redirection, command).exit_code, 1) << command;
     for (const char* command : {"quantize", "paint", "devices --colour --json"})
-      EXPECT_EQ(with(nobody, command).exit_code, 2) << command;
+      EXPECT_EQ(with(redirection, command).exit_code, 2) << command;
   }
 }
 
 TEST_F(StreamsTest, AnAnswerThatNobodyCanReadIsAFailure) {
   (void)tern_json({"quantize", "model", "-o", "right.gguf"});
-  for (const char* nobody : {">&-", ">/dev/full"}) {
-    SCOPED_TRACE(nobody);
+  for (const char* redirection : {">&-", ">/dev/full"}) {
+    SCOPED_TRACE(redirection);
     for (const char* command :
          {"devices", "kernels", "kernels --json", "explain ternary_quantize --shape 3x4", "inspect model",
           "inspect model --json", "quantize model -o a.gguf", "convert right.gguf -o b.safetensors --json", "--version",
           "--help", "quantize --help", ""}) {
-      const Outcome outcome = with(nobody, command);
+      const Outcome outcome = with(redirection, command);
       EXPECT_EQ(outcome.exit_code, 1) << command;
       EXPECT_NE(outcome.err.find("io_error"), std::string::npos) << command << outcome.err;
       EXPECT_NE(outcome.err.find("standard output could not be written"), std::string::npos) << command;
     }
-    EXPECT_EQ(with(nobody, "verify model model").exit_code, 2);
-    EXPECT_EQ(with(std::string(nobody) + " 2>&-", "quantize model -o a.gguf --format tq2_0").exit_code, 1);
-    // A closed stream leaves its number to the next file, which must not get what was said.
+    EXPECT_EQ(with(redirection, "verify model model").exit_code, 2);
+    EXPECT_EQ(with(std::string(redirection) + " 2>&-", "quantize model -o a.gguf --format tq2_0").exit_code, 1);
+    // The next file to be opened gets the number of a closed stream, but must not receive its messages.
     std::filesystem::remove(path("a.gguf"));
-    (void)with(std::string(nobody) + " 2>&-", "quantize model -o a.gguf");
+    (void)with(std::string(redirection) + " 2>&-", "quantize model -o a.gguf");
     EXPECT_EQ(text_of("a.gguf"), text_of("right.gguf"));
   }
 }
 
-// The mean is over elements, of tensors that have a figure: what lost nothing and what is all zeros have none.
+// The mean is weighted by elements. Tensors without loss, and tensors of zeros, have no figure and are left out.
 TEST_F(ModelCommandTest, TheMeanIsOfWhatWasMeasured) {
   const std::vector<std::pair<std::string, std::int64_t>> rows = {
       {"q_proj", 8}, {"k_proj", 40}, {"v_proj", 16}, {"o_proj", 24}};
@@ -239,7 +239,7 @@ TEST_F(ModelCommandTest, VerifyNamesTheFileThatIsBroken) {
   expect_error({"verify", "good.gguf", "cut.gguf"},
                {"'cut.gguf'", "truncated", std::to_string(bytes.size() - 2000).c_str()});
   std::string bad = bytes;
-  bad[bad.size() - 5000] = '\xff';  // 3 is no code of a trit
+  bad[bad.size() - 5000] = '\xff';  // code 3 is no trit
   std::ofstream(path("bad.gguf"), std::ios::binary) << bad;
   expect_error({"verify", "good.gguf", "bad.gguf"}, {"'bad.gguf': 'blk.", "is no trit"});
   expect_error({"verify", "bad.gguf", "good.gguf"}, {"'bad.gguf': 'blk.", "is no trit"});
@@ -294,7 +294,7 @@ TEST_F(ModelCommandTest, TheReportTakesNoOtherFilesPlace) {
     expect_error({"quantize", "model", "-o", "a.gguf", "--report", page}, {"--report", "put; name another file"});
     EXPECT_FALSE(std::filesystem::exists(path("a.gguf"))) << page;
   }
-  // What lies where a temporary file might is left alone.
+  // An existing file with the name of a temporary file is left alone.
   std::filesystem::create_symlink(path("model/config.json"), path("r.html.tmp"));
   const std::string config = text_of("model/config.json");
   EXPECT_EQ(tern({"quantize", "model", "-o", "a.gguf", "--report", "r.html"}).exit_code, 0);
@@ -378,7 +378,7 @@ TEST_F(ModelCommandTest, HostileNamesCannotSpeakToTheTerminal) {
   EXPECT_NE(tern({"inspect", "evil.safetensors"}).out.find("\\x1b"), std::string::npos);
 }
 
-// The file-size limit ends every write beyond it, as a full disk does.
+// Writes beyond the file-size limit fail, as on a full disk.
 TEST_F(ModelCommandTest, AFullDiskIsSaidAndLeavesNothing) {
   for (const char* output : {"a.gguf", "a.safetensors"}) {
     for (const char* blocks : {"16", "200", "600"}) {  // of 512 bytes

@@ -1,4 +1,4 @@
-// .npy files written and read by hand, and a test that the two agree with the library's reader.
+// Writes and reads .npy files by hand, and tests that both agree with the library's reader.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

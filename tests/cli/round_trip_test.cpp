@@ -1,4 +1,4 @@
-// tern quantize and tern dequantize give what the library gives, bit for bit, and report it truly.
+// tern quantize and tern dequantize give the library's results bit for bit, and report them correctly.
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -28,7 +28,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 
 class RoundTripTest : public CommandTest, public testing::WithParamInterface<Case> {};
 
-// 7 rows of 131: no multiple of anything a kernel likes.
+// 7 rows of 131: multiples of no vector width.
 TEST_P(RoundTripTest, GivesTheBitsOfTheLibrary) {
   const std::vector<float> x = random_weights(7 * 131, 3);
   write_npy(path("x.npy"), "(7, 131)", x);
@@ -73,13 +73,13 @@ INSTANTIATE_TEST_SUITE_P(Schemes, RoundTripTest,
 using QuantizeTest = CommandTest;
 using DequantizeTest = CommandTest;
 
-// Powers of two and their negatives, which every type holds exactly, as bytes of a type.
+// The bytes of values; powers of two and their negatives are exact in every type.
 template <class T>
 std::string bytes_of(std::initializer_list<T> values) {
   return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(T)};
 }
 
-// 1, -0.5, 0.25, -2, 0, 4 in every type: by the header of .npy, or raw with its type and shape given.
+// 1, -0.5, 0.25, -2, 0, 4 in every type, as .npy or as raw data with --dtype and --shape.
 TEST_F(QuantizeTest, EveryDtypeGivesTheSameCodes) {
   const std::string f16 = bytes_of<std::uint16_t>({0x3C00, 0xB800, 0x3400, 0xC000, 0, 0x4400});
   const std::string bf16 = bytes_of<std::uint16_t>({0x3F80, 0xBF00, 0x3E80, 0xC000, 0, 0x4080});
@@ -121,7 +121,7 @@ TEST_F(DequantizeTest, EveryDtypeIsWrittenExactly) {
   const json raw = tern_json({"dequantize", "q.npz", "-o", "y.bin", "--dtype", "bf16"})["output"];
   EXPECT_EQ(raw["layout"], "raw");
   EXPECT_EQ(read("y.bin"), bytes_of<std::uint16_t>({0x3F00, 0xBF00, 0x3F00, 0}));
-  // And in again.
+  // Quantize the raw output again.
   ASSERT_EQ(tern({"quantize", "y.bin", "--dtype", "bf16", "--shape", "2x2", "-o", "again.npz", "--scheme", "absmax"})
                 .exit_code,
             0);

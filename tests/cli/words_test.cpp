@@ -1,4 +1,4 @@
-// What a stranger mistypes: the answer names it, says what is meant or what is taken, and is one line.
+// Typing errors: the message names the word, suggests the right one or lists what is accepted, and is one line.
 #include "command.h"
 
 namespace tern::cli_test {
@@ -6,7 +6,7 @@ namespace {
 
 class WordsTest : public CommandTest {
  protected:
-  // The first line of standard error is "tern: invalid_argument: <said>...", and the command ends with `exit_code`.
+  // Expects "tern: invalid_argument: <said>..." as the first line of standard error, and `exit_code`.
   void expect_said(const Arguments& arguments, int exit_code, const std::string& said,
                    const Variables& variables = {}) const {
     const Outcome outcome = tern(arguments, variables);

@@ -1,7 +1,7 @@
-"""Makes the golden files of tests/data and the fuzzing corpora of tests/corpus with numpy, not with tern.
+"""Makes the golden files of tests/data and the npy and npz corpora of tests/corpus with numpy, not with tern.
 
 Run it from anywhere with a Python that has numpy and xxhash; the files it makes are committed, so tests need neither.
-In the corpora a file whose name begins with ok_ must load and every other one must be refused.
+In the corpora, a file whose name begins with ok_ must load; every other file must be refused.
 """
 
 import io
@@ -46,7 +46,7 @@ def quantized(codes, scales, **changes):
 
 
 class Pipe(io.BytesIO):
-    """A file that cannot seek, to which zipfile writes sizes and CRCs behind the bytes."""
+    """A file that cannot seek, so that zipfile writes sizes and CRCs after the bytes."""
 
     def seek(self, *_):
         raise io.UnsupportedOperation("seek")
@@ -57,7 +57,7 @@ class Pipe(io.BytesIO):
 def zipped(out, arrays):
     with zipfile.ZipFile(out, "w") as archive:
         for name, array in arrays.items():
-            with archive.open(name + ".npy", "w") as member:  # unlike writestr, with no time in it
+            with archive.open(name + ".npy", "w") as member:  # unlike writestr, writes no time stamp
                 member.write(npy(array))
     return out.getvalue()
 

@@ -1,7 +1,7 @@
-"""Makes the fuzzing corpora of checkpoints with PyPI's gguf and safetensors, and by hand what those refuse to write.
+"""Makes the fuzzing corpora of checkpoints with PyPI's gguf and safetensors, or by hand what these refuse to write.
 
 Run it from anywhere with the Python of .venv; the files it makes are committed, so tests need neither. A file whose name
-begins with ok_ must load and every other one must be refused.
+begins with ok_ must load; every other file must be refused.
 """
 
 import json
@@ -81,7 +81,7 @@ def gguf_files():
     yield "ok_tl1_and_scale", by_hand([], [tensor(b"w", [128, 2], 38, 0), tensor(b"w_scale", [1], 0, 64)], bytes(68))
     bitnet = key(b"general.architecture", 8, text(b"bitnet"))
     yield "ok_tl2_by_architecture", by_hand([bitnet], [tensor(b"w", [512, 2], 42, 0)], bytes(288))
-    two = [tensor(b"tl2", [256, 2], 42, 0), tensor(b"mxfp4", [32, 2], 39, 160)]  # 39 could be TL2 as well
+    two = [tensor(b"tl2", [256, 2], 42, 0), tensor(b"mxfp4", [32, 2], 39, 160)]  # 39 could also mean TL2
     yield "ok_two_types_of_one_id", by_hand([bitnet], two, bytes(160 + 34))
     yield "ok_empty_tensor", by_hand([], [tensor(b"e", [0, 3], 0, 0)], b"")
     yield "ambiguous_42", by_hand([], [tensor(b"w", [512, 2], 42, 0)], bytes(288))

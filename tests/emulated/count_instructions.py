@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the ARM instructions of cases of tests/callgrind, one by one under qemu, per weight or per product.
+"""Counts the ARM instructions per weight or per product of cases of tests/callgrind, single-stepped under qemu.
 
 usage: count_instructions.py [PROGRAM] [CASE...]     a case as in "linear.i2.arm_neon i8x13 row"
 """
@@ -19,7 +19,7 @@ CASES = (
 
 
 def count(program, case):
-    """Instructions between the first of measured() and its caller's next."""
+    """Instructions from the entry of measured() until its caller continues."""
     process = subprocess.Popen([*QEMU, program, *case.split()], stderr=subprocess.PIPE, text=True)
     instructions, caller, before, inside = 0, "", "", False
     for line in process.stderr:

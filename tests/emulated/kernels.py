@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks which kernels a tern command runs, by the machine or by TERN_MAX_ISA: those named, no others, each the bits
-of the reference, the first named chosen for linear, and each obeying TERN_FORCE_KERNEL.
+"""Checks which kernels a tern command runs on this machine or under TERN_MAX_ISA: exactly those of the named
+instruction sets, each with the bits of the reference. linear must choose the first; TERN_FORCE_KERNEL must select each.
 
 usage: kernels.py ISA,ISA,... [--op OP] COMMAND...     the instruction sets best first, "scalar" for none
 """

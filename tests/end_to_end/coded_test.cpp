@@ -1,4 +1,4 @@
-// Embeddings and heads of 8 and 4 bits: written as ggml's own quantizer writes them, and multiplied as they are read.
+// Embeddings and heads of 8 and 4 bits: the bytes of ggml's own quantizer, and layers loaded from the files.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,7 +50,7 @@ class Coded : public testing::Test {
   ModelReport report_;
 };
 
-// One scale of 32 columns, in either container, and the same layer from both.
+// With a scale for 32 columns, both containers hold the same weights and load as the same layer.
 TEST_F(Coded, BothContainersHaveTheSameWeights) {
   for (const auto& [type, format, limit] :
        {std::tuple{StoredType::q8_0, Format::s8, 0.01}, {StoredType::q4_0, Format::s4, 0.15}}) {
@@ -88,7 +88,7 @@ TEST_F(Coded, BothContainersHaveTheSameWeights) {
       ASSERT_TRUE(same->forward({x.data(), DType::f32, {1, k}}, {other.data(), DType::f32, {1, n}}).ok());
       EXPECT_EQ(y, other);
     }
-    // What the floats give, but for the rounding of both sides.
+    // Close to the product with the original floats; both x and weights were rounded.
     const auto floats = Model::open(folder_ / "model.safetensors");
     const auto bytes = floats->checkpoint().data(*floats->checkpoint().find(kEmbeddings));
     for (std::int64_t row = 0; row < n; row += 7) {
@@ -105,7 +105,7 @@ TEST_F(Coded, BothContainersHaveTheSameWeights) {
   }
 }
 
-// From one container to the other and back: the same codes, scales and, in GGUF, bytes.
+// From one container to the other and back: codes and scales stay the same and, in GGUF, the bytes.
 TEST_F(Coded, GoFromContainerToContainer) {
   for (const StoredType type : {StoredType::q8_0, StoredType::q4_0}) {
     SCOPED_TRACE(name(type));
@@ -125,7 +125,7 @@ TEST_F(Coded, GoFromContainerToContainer) {
   }
 }
 
-// Codes of other tools: a scale by row or by tensor goes into every block, if it is an f16.
+// Codes of other tools: a scale of a row or tensor is copied to every block, if it is exact in f16.
 TEST_F(Coded, OtherScalesBecomeBlocksWhereTheyAre) {
   const auto file = [&](const char* granularity, std::vector<float> scales, std::int64_t k) {
     const auto per_row = static_cast<std::int64_t>(scales.size()) / 2;
@@ -153,7 +153,7 @@ TEST_F(Coded, OtherScalesBecomeBlocksWhereTheyAre) {
     ASSERT_TRUE(found.ok()) << found.error().str();
     EXPECT_EQ(found->tensors[0].kind, TensorDifference::Kind::equal);
   }
-  EXPECT_NE(file("row", {0.5F, 0.1F}, 128).find("row 1 at column 0 is 0.1, and Q8_0 has f16 scales"),
+  EXPECT_NE(file("row", {0.5F, 0.1F}, 128).find("row 1 at column 0 is 0.1, which the f16 scales of Q8_0"),
             std::string::npos);
   EXPECT_NE(file("group:16", {1, 1, 1, 1}, 32).find("32 columns and scales by group:16; Q8_0 is blocks of 32"),
             std::string::npos);
@@ -164,7 +164,7 @@ TEST_F(Coded, WhatDoesNotFitIsRefused) {
   ASSERT_EQ(text(write("model.safetensors", "m.gguf", {.embeddings = StoredType::q8_0})), "ok");
   ASSERT_EQ(text(write("m.gguf", "again.gguf", {.quantize = false})), "ok");
   EXPECT_EQ(embeddings_apart("m.gguf", "again.gguf").kind, TensorDifference::Kind::equal);
-  // An infinite scale, in a file that says no checksum of it.
+  // A file with an infinite scale and no checksum.
   std::vector<std::uint8_t> block(34, 1);
   block[1] = 0x7C;
   block[0] = 0;
@@ -176,7 +176,7 @@ TEST_F(Coded, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(infinite.error().code, Code::invalid_scale) << infinite.error().str();
 }
 
-// PyPI's gguf makes the same bytes of the same floats: ties, blocks of zeros, of one sign, of tiny values.
+// PyPI's gguf makes the same bytes from the same floats: ties, and blocks of zeros, of one sign and of tiny values.
 TEST_F(Coded, GgufsOwnQuantizerMakesTheSameBytes) {
   if (const std::string why = python_lacks("gguf, safetensors, numpy"); !why.empty()) GTEST_SKIP() << why;
   ASSERT_TRUE(run_python(folder_, R"py(

@@ -1,5 +1,4 @@
-// Matrices that are large beside the memory they are converted in. The limit is the kernel's, on memory that is
-// written.
+// Converts matrices that are larger than the memory allowed for it: RLIMIT_DATA limits the writable memory.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -83,7 +82,7 @@ TEST(Memory, OfAMatrixIsThatOfAFewPieces) {
     const auto report = write_model(context, *model, *plan, folder / out);
     ASSERT_TRUE(report.ok()) << out << ": " << report.error().str();
   };
-  {  // threads have their stacks before the limit is set
+  {  // starts the threads before the limit is set, because they need stacks
     std::vector<std::uint8_t> x(1 << 20);
     ASSERT_TRUE(quantize(context, {x.data(), DType::bf16, {64, 4096}}).ok());
   }

@@ -1,4 +1,4 @@
-// A small BitNet through every format and container: equal trits and scales all the way, and what was changed is found.
+// Converts a small BitNet through every format and container: trits and scales stay equal; planted changes are found.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -79,7 +79,7 @@ TEST_F(Models, GoThroughEveryFormatAndComeBackEqual) {
     expect_equal(path("a.gguf"), path(name));
     before = path(name);
   }
-  // All of them say the same of trits and scales.
+  // The checksums of trits and scales are the same in both files.
   const auto a = Model::open(path("a.gguf"));
   const auto b = Model::open(path("b.safetensors"));
   for (const ModelTensor& t : a->tensors())
@@ -111,7 +111,7 @@ TEST_F(Models, TheTritsAreThoseOfQuantize) {
 }
 
 TEST_F(Models, TqHoldsHalfFloatScales) {
-  // absmean scales are no f16s; a scale that is one goes through.
+  // tq2_0 stores f16 scales; these convert exactly between formats. Scales of absmean are not exact in f16.
   auto report = write(input(), path("t.gguf"), {.layout = Layout::tq2_0});
   ASSERT_TRUE(report.ok()) << report.error().str();
   ASSERT_TRUE(write(path("t.gguf"), path("u.gguf"), {.layout = Layout::tq1_0, .quantize = false}).ok());
@@ -137,7 +137,7 @@ TEST_F(Models, TqHoldsHalfFloatScales) {
   }
 }
 
-// 0.375 is an f16, but tq2_0 has no scale for a block of zeros: it is read back as 1.
+// 0.375 is exact in f16, but tq1_0 and tq2_0 keep no scale for a block of zeros: it is read back as 1.
 TEST_F(Models, TqReadsBackBlocksOfZeros) {
   const std::string from = path("z.safetensors");
   auto writer = CheckpointWriter::create(
@@ -233,7 +233,7 @@ TEST_F(Models, APlanOfAnotherModelIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(path("o.gguf")));
 }
 
-// What the plan says is what is written: scheme and scales are not told a second time.
+// Writing follows the plan; scheme and granularity are not given again.
 TEST_F(Models, WhatIsPlannedIsWritten) {
   const auto model = Model::open(input());
   const auto plan =
@@ -271,7 +271,7 @@ TEST_F(Models, NonFiniteWeightsAreNamed) {
   EXPECT_TRUE(write(input(), path("o.gguf"), {.non_finite = NonFinite::saturate}).ok());
 }
 
-// One trit of one tensor, changed in the file.
+// Changes one trit of one tensor in the file.
 TEST_F(Models, APlantedTritIsFoundAndNamed) {
   ASSERT_TRUE(write(input(), path("a.gguf"), {}).ok());
   ASSERT_TRUE(write(path("a.gguf"), path("b.safetensors"), {.layout = Layout::i2, .quantize = false}).ok());
@@ -286,7 +286,7 @@ TEST_F(Models, APlantedTritIsFoundAndNamed) {
         static_cast<std::size_t>(model->checkpoint().data(t.index).data() - model->checkpoint().data(0).data());
     char& byte = bytes[data + begin + 3 * 64 + 10];  // row 3, columns 40 to 43
     byte = static_cast<char>((byte & 0xFC) | ((byte & 3) + 1) % 3);
-    // The checksum would tell; a forger mends it.
+    // The checksum catches the change, so the test removes the checksum, as a forger would.
     const std::string key = "tern.checksum." + t.name + "\":\"";
     const std::size_t at = bytes.find(key);
     ASSERT_NE(at, std::string::npos);
@@ -310,7 +310,7 @@ TEST_F(Models, APlantedTritIsFoundAndNamed) {
   EXPECT_EQ(differing, 1);
 }
 
-// Two spellings of one name in one file: each tensor is compared, with the one that is called as it is.
+// Two spellings of one name in one file: each tensor is compared with the one of the same spelling.
 TEST_F(Models, NamesThatBecomeOneAreAllCompared) {
   const auto save = [&](const char* file, std::uint32_t second) {
     const std::string layer = "model.layers.0.self_attn.";
@@ -337,7 +337,7 @@ TEST_F(Models, NamesThatBecomeOneAreAllCompared) {
   EXPECT_EQ(found.tensors[1].largest_difference, 1);
 }
 
-// A byte of a norm and of embeddings, in files that Tern wrote: whoever reads them says so.
+// A changed byte of a norm or of embeddings, in files that Tern wrote, is reported by every reader.
 TEST_F(Models, FloatsHaveChecksumsToo) {
   ASSERT_TRUE(write(input(), path("a.gguf"), {.embeddings = StoredType::f16}).ok());
   ASSERT_TRUE(write(path("a.gguf"), path("b.safetensors"), {.quantize = false}).ok());
@@ -396,7 +396,7 @@ TEST_F(Models, FloatsAndMissingTensorsAreCompared) {
   }
 }
 
-// Experts on top of each other: GGUF keeps their axes, safetensors could not say them.
+// Stacked experts have three axes: GGUF keeps them, Tern's safetensors cannot.
 TEST_F(Models, AxesAreNotLost) {
   const auto save = [&](const char* file, std::vector<std::int64_t> shape) {
     auto writer = CheckpointWriter::create(
@@ -429,7 +429,7 @@ TEST_F(Models, WordsOfHostileFilesAreEscaped) {
     const std::string evil = "\\u001b[2J" + std::string(5000, 'x');
     const std::size_t quote = word.rfind('"', word.size() - 2);
     bytes.replace(at + quote + 1, word.size() - quote - 2, evil);
-    // The length of the header, which is kept a multiple of 8.
+    // Update the length of the header, and keep it a multiple of 8.
     const std::size_t grown = bytes.size() - whole.size();
     std::uint64_t header = 0;
     std::memcpy(&header, bytes.data(), 8);
@@ -458,8 +458,8 @@ TEST_F(Models, WhatTheFileDoesNotSayMustBeGiven) {
   EXPECT_FALSE(plain->tensors()[q].layout.has_value());
   EXPECT_NE(plain->tensors()[q].unreadable.find("x86_128"), std::string::npos) << plain->tensors()[q].unreadable;
   EXPECT_FALSE(plain->read(cpu(), q).ok());
-  const auto told = Model::open(path("b.gguf"), {.i2_s = Layout::i2_s_x86_128});
-  EXPECT_TRUE(told->read(cpu(), q).ok());
+  const auto with_layout = Model::open(path("b.gguf"), {.i2_s = Layout::i2_s_x86_128});
+  EXPECT_TRUE(with_layout->read(cpu(), q).ok());
   EXPECT_FALSE(Model::open(path("b.gguf"), {.i2_s = Layout::i2_s_arm_64})->read(cpu(), q).ok()) << "the checksum tells";
 }
 

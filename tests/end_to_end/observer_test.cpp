@@ -1,4 +1,4 @@
-// What an observer of a context sees when a checkpoint is quantized: every run of the kernel, and the one that fails.
+// The observer of a context sees every kernel run when a checkpoint is quantized, and the run that fails.
 #include "tern/observer.h"
 
 #include <gtest/gtest.h>

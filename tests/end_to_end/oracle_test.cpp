@@ -1,4 +1,4 @@
-// Other people's readers see in our files what we see: PyPI's gguf and safetensors with NumPy, and the reverse.
+// PyPI's gguf and safetensors with NumPy read the same weights from our files as we do, and we from theirs.
 #include <gtest/gtest.h>
 
 #include "tern/model.h"
@@ -28,7 +28,7 @@ class Oracle : public testing::Test {
   std::optional<Context> context_;
 };
 
-// Trits and scales of our own i2, as docs/formats.md has it.
+// Reads trits and scales of our i2, following docs/formats.md.
 constexpr const char* kOwn = R"py(
 import json, numpy as np
 from safetensors import safe_open
@@ -133,7 +133,7 @@ with safe_open("p.safetensors", "np") as file:
 )py"));
 }
 
-// A packed checkpoint as Hugging Face's tools make it, both directions of the scale.
+// A packed checkpoint as Hugging Face's tools make it, with weight_scale as factor and as divisor.
 TEST_F(Oracle, ItsPackedFilesAreRead) {
   ASSERT_TRUE(run_python(folder_, R"py(
 import json, os

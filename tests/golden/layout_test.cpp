@@ -1,4 +1,5 @@
-// Bytes that tools/golden_formats.py made without the library, both ways; and PyPI's gguf, where .venv has it.
+// Imports and exports the bytes that tools/golden_formats.py made without the library, and compares with PyPI's gguf if
+// .venv has it.
 #include "tern/layout.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ using test::Codes;
 constexpr float kScale = 0.7431640625F;
 
 struct Golden {
-  const char* file;  // behind "64x256."
+  const char* file;  // name after "64x256."
   LayoutSpec spec;
   std::int64_t n, k;
 };
@@ -70,7 +71,7 @@ TEST_F(Layouts, GoldenBytesBothWays) {
     const Status in = import_weights(spec, want, n, k, back.view(), scales);
     ASSERT_TRUE(in.ok()) << file << in.error().str();
     EXPECT_TRUE(back.equal(canonical)) << file;
-    // Rows 1 and n - 2 are zeros in the columns of a block: no scale there, which reads as 1.
+    // Rows 1 and n - 2 have blocks of zeros, which store no scale and read as 1.
     for (std::size_t i = 0; i < scales.size(); ++i)
       EXPECT_EQ(scales[i], scales.size() == 64 && (i == 1 || i == 62) ? 1.0F : kScale) << file << i;
 
@@ -84,7 +85,7 @@ TEST_F(Layouts, GoldenBytesBothWays) {
   }
 }
 
-// gguf quantizes what we dequantize to our bytes, and dequantizes our bytes to our values, bit for bit.
+// gguf dequantizes our bytes to our values, and quantizes our values to our bytes, bit for bit.
 TEST_F(Layouts, GgufWritesTheSameTq) {
   const std::string python = std::string(TERN_TESTS_DIR) + "/../.venv/bin/python3";
   if (std::system(("'" + python + "' -c 'import numpy, gguf' >/dev/null 2>&1").c_str()) != 0)
@@ -95,7 +96,7 @@ TEST_F(Layouts, GgufWritesTheSameTq) {
   auto trits = test::random_trits(n * k, 77);
   for (std::int64_t i = 0; i < 256; ++i) trits[static_cast<std::size_t>(5 * k + 512 + i)] = 0;
   codes.fill(trits);
-  // A scale for every block, f16 denormals and the largest f16 among them.
+  // A scale for every block, including f16 denormals and the largest f16.
   std::vector<float> scales(static_cast<std::size_t>(n * k / 256));
   for (std::size_t i = 0; i < scales.size(); ++i)
     scales[i] = std::ldexp(static_cast<float>(1 + i * 37 % 2047), static_cast<int>(i % 25) - 24);

@@ -16,7 +16,7 @@ int fail(const std::string& what) {
   return 1;
 }
 
-// max abs is 4, so a weight above 2 in magnitude is a trit of its sign; 2 itself is 0.
+// max abs is 4, so weights above 2 in magnitude become +-1, and 2 itself becomes 0.
 int check_codes(const tern::Context& context) {
   const std::array<float, 8> x{4.0F, -3.0F, 2.0F, 0.0F, -0.5F, 2.5F, -4.0F, -2.0F};
   const std::array<std::int8_t, 8> expected{1, -1, 0, 0, 0, 1, -1, 0};
@@ -44,7 +44,7 @@ int check_codes(const tern::Context& context) {
   return 0;
 }
 
-// What fast-math of the outer project would break inside the library: NaN is seen, denormals are kept.
+// Fast-math of the outer project must not affect the library: NaN is found, denormals are kept.
 int check_arithmetic(const tern::Context& context) {
   const std::array<std::uint32_t, 4> bits{0x3f800000, 0x7fc00000, 0, 0};  // 1, NaN, 0, 0
   const auto refused = tern::quantize(context, {bits.data(), tern::DType::f32, {1, 4}});
@@ -64,7 +64,7 @@ int check_arithmetic(const tern::Context& context) {
   return 0;
 }
 
-// Plans are templates: a shared library has only those that it exports.
+// Plans are templates; a shared library offers only the instances that it exports.
 int check_plans(const tern::Context& context) {
   tern::TernaryQuantize::Problem there;
   tern::TernaryDequantize::Problem back;

@@ -1,4 +1,4 @@
-// A real tensor of more than 2^31 elements: indices, extra memory, and equality with the same data in pieces.
+// Quantizes a tensor of more than 2^31 elements: indices, extra memory, and equality with the same data in pieces.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 4;
 
-// Reserved without touching; a page that is only read stays the shared zero page.
+// Reserved, not touched: pages that are only read stay the shared zero page.
 class BigInput {
  public:
   BigInput()
@@ -49,7 +49,7 @@ TEST(BigTensor, MoreThanTwoToThe31Elements) {
   ASSERT_TRUE(context.ok());
   const ConstTensorView whole(x.data(), DType::f32, {kElements});
 
-  // By group of 2^20 + 4 the last range is the tail behind 2^31; it must equal the tail quantized alone.
+  // With groups of 2^20 + 4 the last group is the tail beyond 2^31; it must equal the tail quantized alone.
   const std::int64_t group = (std::int64_t{1} << 20) + 4;
   const std::int64_t last = kElements / group * group, tail = kElements - last;
   {
@@ -65,7 +65,7 @@ TEST(BigTensor, MoreThanTwoToThe31Elements) {
   }
   memory->reset_peak();
 
-  // The whole as one range: thread counts agree, and the extra memory stays small.
+  // One scale for the whole tensor: thread counts agree, and the extra memory stays small.
   std::uint64_t checksums[2] = {};
   for (const int threads : {1, 2}) {
     auto counted = Context::open({.threads = threads, .memory = memory});
@@ -76,7 +76,7 @@ TEST(BigTensor, MoreThanTwoToThe31Elements) {
   }
   EXPECT_EQ(checksums[0], checksums[1]);
 
-  // The index of a bad value beyond 2^31 is said in full.
+  // The error has the full index of a bad value beyond 2^31.
   x.data()[kElements - 2] = __builtin_inff();
   auto refused = quantize(*context, whole, {.scheme = Scheme::absmax, .granularity = Granularity::group(128)});
   ASSERT_EQ(refused.code(), Code::non_finite);

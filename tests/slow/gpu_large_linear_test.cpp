@@ -1,4 +1,4 @@
-// linear on a GPU where tiles, or tokens, are more than 2^31 bytes: places that 32 bits do not hold.
+// linear on a GPU with more than 2^31 bytes of tiles or tokens, whose offsets do not fit 32 bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -19,8 +19,7 @@ class LargeLinear : public ::testing::Test {
     ASSERT_TRUE(info.ok()) << info.error().str();
     if (info->free_bytes < std::size_t{40} << 30) GTEST_SKIP() << "less than 40 GiB of the GPU are free";
   }
-  // Many bytes from few random ones: a prime number of them again and again, so that no row is like another. Elements
-  // are `size` bytes wide.
+  // Fills many bytes by repeating 1,000,003 random elements of `size` bytes. The number is prime, so that rows differ.
   template <class Byte>
   static void fill(std::span<std::uint8_t> bytes, std::size_t size, Byte byte) {
     std::vector<std::uint8_t> some(size * 1'000'003);
@@ -45,7 +44,7 @@ class LargeLinear : public ::testing::Test {
     EXPECT_TRUE(packed.ok()) << packed.error().str();
     return packed.ok() ? *packed : PackedWeights();
   }
-  // Runs a problem of one matrix; y comes back to the host.
+  // Runs a problem of one matrix; returns y on the host.
   static Tensor run(const Linear::Problem& p, const Tensor& x, const Tensor* x_scales, const PackedWeights& weights) {
     const std::int64_t m = x.shape()[0];
     Tensor y = *gpu()->allocate(p.matrices[0].y_dtype, {m, p.matrices[0].n});
@@ -66,7 +65,7 @@ class LargeLinear : public ::testing::Test {
     read_codes(Format::i2, codes.as<std::uint8_t>().data() + row * row_bytes(Format::i2, k), 0, k, trits.data());
     return trits;
   }
-  // Places that are looked at: the last one, those around 2^31 bytes of the large side, and any.
+  // The index to check in turn i: the last one, then those around the offset of 2^31 bytes, then random ones.
   static std::int64_t place(int i, std::int64_t count, std::int64_t line_bytes, Random& random) {
     const std::int64_t edge = kLimit / line_bytes;
     if (i == 0) return count - 1;
@@ -118,7 +117,7 @@ TEST_F(LargeLinear, Tiles) {
   }
 }
 
-// 66,000 tokens of 33,024 bytes, and of 33,001, which are copied to better places first.
+// 66,000 tokens of 33,024 bytes, and of 33,001 bytes, which are first copied to aligned rows.
 TEST_F(LargeLinear, BytesOfTokens) {
   Random random(62);
   const std::int64_t n = 72;
@@ -144,7 +143,7 @@ TEST_F(LargeLinear, BytesOfTokens) {
   }
 }
 
-// 70,000 tokens of 16,400 bf16: more than 2^31 bytes before they become int8, and as they are.
+// 70,000 tokens of 16,400 bf16: more than 2^31 bytes, both quantized to int8 and in the float mode.
 TEST_F(LargeLinear, FloatTokens) {
   Random random(63);
   const std::int64_t n = 72, m = 70'000, k = 16'400;
@@ -184,7 +183,7 @@ TEST_F(LargeLinear, FloatTokens) {
     const auto at = static_cast<std::size_t>(token * n + row);
     ASSERT_NEAR(y.as<float>()[at], want, 1e-5 * size + half_ulp(DType::f32, want))
         << "y[" << token << ", " << row << ']';
-    // token_i8: every step rounded as NUMERICS says.
+    // token_i8, with every step rounded as in docs/numerics.md.
     const float s = 127.0F / static_cast<float>(top);
     std::int32_t dot = 0;
     for (std::int64_t j = 0; j < k; ++j) {

@@ -16,7 +16,7 @@ class GpuLinear : public ::testing::Test {
   }
 };
 
-// Every kernel of the list for GPUs, against the CPU's best.
+// Compares every listed GPU kernel with the CPU's best.
 TEST_F(GpuLinear, AHundredThousandRandomProblems) {
   Random random(77);
   const auto epilogues = all_epilogues();
@@ -62,7 +62,7 @@ void fill_codes(Tensor& codes, Format format, Random& random) {
   }
 }
 
-// 66,000 x 33,000 weights: offsets of tiles, and of results with many tokens, beyond 31 bits; of s8 bytes, too.
+// 66,000 x 33,000 weights: indices of weights, offsets of results with many tokens and, for s8, of bytes need 32 bits.
 class GpuLinearOf : public GpuLinear, public ::testing::WithParamInterface<Format> {};
 INSTANTIATE_TEST_SUITE_P(Formats, GpuLinearOf, ::testing::Values(Format::i2, Format::s8),
                          [](const auto& param) { return std::string(name(param.param)); });
@@ -91,7 +91,7 @@ TEST_P(GpuLinearOf, MoreThanTwoToThe31) {
     ASSERT_TRUE(
         plan->run(gpu()->stream(), workspace.as<std::byte>(), {.x = there.view(), .outputs = {&output, 1}}).ok());
     ASSERT_TRUE(gpu()->stream().synchronize().ok());
-    // Some of the results, the last among them.
+    // Check some of the results, including the last.
     for (int i = 0; i < 200; ++i) {
       const std::int64_t token = i == 0 ? m - 1 : random.below(m), row = i == 0 ? n - 1 : random.below(n);
       std::int32_t want = 0, got = 0;

@@ -1,5 +1,4 @@
-// The GPU's quantization ops against the CPU's at every size that matters, up to more than 2^31 elements: the same
-// bits.
+// The GPU's quantization ops give the same bits as the CPU's at every size that matters, up to more than 2^31 elements.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,7 +65,7 @@ constexpr std::pair<Scheme, Format> kPairs[] = {{Scheme::absmean, Format::i2}, {
                                                 {Scheme::mse, Format::i2},     {Scheme::int2, Format::s2},
                                                 {Scheme::absmean, Format::b3}, {Scheme::absmax, Format::i8}};
 
-// The full cross, one row and several, on every kind of data.
+// All combinations, with one row or four, on every kind of data.
 TEST_F(GpuQuantize, EveryTypeSchemeGranularityAndSize) {
   lab::Random random(1);
   for (const std::int64_t size : {0, 1, 7, 1'024, 10'000, 1'000'003})
@@ -120,7 +119,7 @@ TEST_F(GpuQuantize, LargeTensors) {
         expect_same({.rows = rows, .k = 4096, .dtype = dtype, .scheme = scheme, .granularity = granularity}, x);
         if (HasFatalFailure()) return;
       }
-      // One row of all of it, and dequantized again.
+      // The same elements as one row.
       if (rows == 65'536) {
         const Problem one{.rows = 1, .k = rows * 4096, .dtype = dtype, .granularity = Granularity::row()};
         const Tensor flat = make(dtype, {1, one.k});

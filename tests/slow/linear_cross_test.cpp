@@ -1,4 +1,4 @@
-// Linear with every small size crossed with every epilogue, and every pair of large sizes: too many for each build.
+// linear with every small size and every epilogue, and every pair of large sizes: too slow for the usual tests.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -17,7 +17,7 @@ using test::W;
 using test::X;
 using LinearProblem = Linear::Problem;
 
-// --- small sizes: all of them with all epilogues. One test for each m, so that they run side by side.
+// --- small sizes: all of them with all epilogues. One test for each m, so that ctest runs them in parallel.
 
 class LinearCross : public testing::TestWithParam<std::int64_t> {};
 
@@ -40,7 +40,7 @@ TEST_P(LinearCross, EveryEpilogue) {
           c.problem.matrices[0].granularity = g;
           c.problem.x_dtype = DType::i8;
           test::expect_same(c, kernels);
-          if (++turn % 4 == 0) {  // the other types in turn; how they are quantized is another op's test
+          if (++turn % 4 == 0) {  // float types in turn; another op's tests cover their quantization
             c.problem.x_dtype = kTypes[turn / 4 % 3];
             test::expect_same(c, kernels);
           }
@@ -61,9 +61,9 @@ struct Shape {
 constexpr std::int64_t kM[] = {1, 3, 4, 32, 129};
 constexpr std::int64_t kN[] = {1, 65, 2560, 6912, 10007};
 constexpr std::int64_t kK[] = {64, 2560, 6912, 10007, 131'072};
-constexpr std::int64_t kWork = 50'000'000;  // products; the reference does them in a tenth of a second
+constexpr std::int64_t kWork = 50'000'000;  // products, a tenth of a second for the reference
 
-// Two sizes are given; the third is the largest that keeps the work small, or the smallest there is.
+// Two sizes are fixed in `make`; picks the last size that keeps the work below kWork, or the first one.
 template <class Make>
 Shape completed(std::span<const std::int64_t> sizes, Make make) {
   Shape shape = make(sizes[0]);
@@ -83,7 +83,7 @@ std::vector<Shape> pairwise_shapes() {
   return {shapes.begin(), shapes.end()};
 }
 
-// The raw sums and their epilogue, from the same weights.
+// Compares the raw sums and their epilogue, with the same weights.
 void expect_same_at(const Shape& s, std::size_t turn) {
   constexpr X kExtremes[] = {X::top, X::bottom, X::large, X::alternating};
   constexpr W kWeights[] = {W::random, W::plus, W::minus};
@@ -108,7 +108,7 @@ TEST(LinearPairs, OfLargeSizes) {
   for (std::size_t turn = 0; turn < shapes.size() && !HasFatalFailure(); ++turn) expect_same_at(shapes[turn], turn);
 }
 
-// --- long rows in the float modes: the bound, and one answer for every number of threads and tokens
+// --- long rows in the float modes: within the bound, and the same bits for every number of threads and tokens
 
 struct FloatMode {
   LinearMath math;

@@ -1,4 +1,4 @@
-// Reads what tools/golden_torch.py wrote of a device.
+// Reads the affine results that tools/golden_torch.py wrote for a device.
 #pragma once
 
 #include <fstream>
@@ -14,12 +14,12 @@ struct AffineGolden {
   Shape shape;
   AffineGranularity granularity;
   Format format = Format::s8;
-  std::vector<std::byte> scales, x, values;  // f32; values are PyTorch's of its codes
+  std::vector<std::byte> scales, x, values;  // f32; values are PyTorch's codes dequantized
   std::vector<std::int32_t> zero_points;
-  std::vector<std::uint8_t> codes, divided;  // PyTorch's, and NumPy's by one division
+  std::vector<std::uint8_t> codes, divided;  // from PyTorch, and from NumPy by one division
 };
 
-// Nothing where the source tree is not there, or where the file is of another device.
+// Empty if there is no source tree or no file for this device.
 inline std::vector<AffineGolden> read_affine_golden(const std::string& tests, const std::string& device) {
   std::ifstream file(tests + "/golden/affine.torch_" + device + ".txt");
   std::string torch, version, of, op, format;

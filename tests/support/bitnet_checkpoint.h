@@ -1,4 +1,4 @@
-// A BitNet-b1.58 checkpoint with its real names and chosen sizes, random weights, as Hugging Face has it.
+// Writes a BitNet-b1.58 checkpoint as Hugging Face has it: real names, chosen sizes, random weights.
 #pragma once
 
 #include <cmath>
@@ -62,7 +62,7 @@ inline Status write_bitnet_checkpoint(const std::string& path, const BitnetSizes
   auto writer = CheckpointWriter::create(path, Container::safetensors, {{"format", MetaValue("pt")}}, tensors);
   if (!writer.ok()) return std::move(writer).error();
   std::mt19937 random(1);
-  // Values are drawn from a table: a large file would take minutes otherwise.
+  // Weights are picked from a table of values, because a large file would take minutes otherwise.
   std::normal_distribution<float> normal;
   std::vector<std::uint16_t> table(std::size_t{1} << 16);
   for (std::uint16_t& v : table) v = simd::to_bf16(normal(random) * 0.02F);
@@ -83,7 +83,7 @@ inline Status write_bitnet_checkpoint(const std::string& path, const BitnetSizes
   return writer->finish();
 }
 
-// The same in a folder of its own: model.safetensors and config.json.
+// The same as a folder with model.safetensors and config.json.
 inline Status write_bitnet_folder(const std::string& folder, const BitnetSizes& sizes) {
   std::ofstream(folder + "/config.json") << bitnet_config(sizes);
   return write_bitnet_checkpoint(folder + "/model.safetensors", sizes);

@@ -1,4 +1,4 @@
-// Reads what tools/golden_torch.py wrote of fake_quantize and its gradients on a device.
+// Reads the results of fake_quantize and its gradients that tools/golden_torch.py wrote for a device.
 #pragma once
 
 #include <fstream>
@@ -11,7 +11,7 @@
 namespace tern::test {
 
 struct FakeGolden {
-  bool learned = false;  // from the learnable op: the last two, and neither y nor a mask
+  bool learned = false;  // by the learnable op: has grad_scales and grad_zero_points, but no y and no mask
   Shape shape;
   AffineGranularity granularity;
   DType dtype = DType::f32;
@@ -23,7 +23,7 @@ struct FakeGolden {
   std::vector<std::byte> grad_scales, grad_zero_points;  // f32
 };
 
-// Nothing where the source tree is not there, or where the file is of another device.
+// Empty if there is no source tree or no file for this device.
 inline std::vector<FakeGolden> read_fake_golden(const std::string& tests, const std::string& device) {
   std::ifstream file(tests + "/golden/fake_quantize.torch_" + device + ".txt");
   std::string torch, version, of, op, dtype, format;

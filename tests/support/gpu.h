@@ -1,5 +1,5 @@
-// Runs CUDA kernels in tests that were written for the host: what a kernel reads and writes is copied to a GPU between
-// guard bytes, and back. Without a GPU there are no such kernels, and one test says so.
+// Runs CUDA kernels in tests written for the host: copies a kernel's inputs and outputs to a GPU, between guard bytes,
+// and the results back. Without a GPU these kernels are left out, and one test says so.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,23 +25,23 @@
 
 namespace tern::test {
 
-// The first GPU; nothing where there is none. One that cannot be used is a failure of every test that asks.
+// The first GPU, or null if there is none. If it cannot be used, the calling test fails.
 inline const Context* gpu() {
   static const auto context = Context::open(DeviceId{DeviceKind::cuda, 0});
   if (!context.ok() && !no_gpu(context.error())) ADD_FAILURE() << "the GPU cannot be used: " << context.error().str();
   return context.ok() ? &*context : nullptr;
 }
 
-// What runs through the GPU are asked for; null: nothing.
+// The tuning of kernels that run through the GPU; null for the default.
 inline const Tuning* asked_tuning = nullptr;
 
-// A copy of host bytes on the GPU with the same alignment, poisoned bytes around it.
+// A copy of host bytes on the GPU with the same alignment, between poisoned bytes.
 class OnGpu {
  public:
   static constexpr std::size_t kGuard = 256;
   static constexpr std::uint8_t kPoison = 0xA7;
 
-  // From an address that is a multiple of `element`, which a GPU needs.
+  // The copy begins at a multiple of `element`, because a GPU needs aligned elements.
   OnGpu(const void* host, std::int64_t bytes, std::size_t element = 1)
       : host_(host), bytes_(static_cast<std::size_t>(bytes)) {
     image_.assign(bytes_ + 3 * kGuard, kPoison);
@@ -54,7 +54,7 @@ class OnGpu {
   [[nodiscard]] T* as() const {
     return reinterpret_cast<T*>(memory_.as<std::uint8_t>().data() + begin_);
   }
-  // The bytes as they are now; where a guard changed, a failure.
+  // The current bytes; fails the test if a guard byte changed.
   const std::vector<std::uint8_t>& read() {
     std::vector<std::uint8_t> now(image_.size());
     EXPECT_TRUE(gpu()->copy({now.data(), DType::u8, memory_.shape()}, memory_.view(), gpu()->stream()).ok());
@@ -69,11 +69,11 @@ class OnGpu {
                       now.begin() + static_cast<std::ptrdiff_t>(begin_ + bytes_));
     return bytes_now_;
   }
-  // Takes the result back to the host.
+  // Copies the result to the host.
   void bring(void* to) {
     if (bytes_ > 0) std::memcpy(to, read().data(), bytes_);
   }
-  // What was only read must still be there.
+  // Fails the test if the kernel changed its input.
   void expect_unchanged() {
     EXPECT_TRUE(bytes_ == 0 || std::memcmp(read().data(), host_, bytes_) == 0) << "a kernel wrote its input";
   }
@@ -89,7 +89,7 @@ inline std::int64_t reach(std::int64_t rows, std::int64_t k, std::int64_t stride
   return rows == 0 || k == 0 ? 0 : ((rows - 1) * stride + k) * size;
 }
 
-// Each op: its Params with pointers of the GPU, run(params), results back.
+// For each op: calls `run` with Params that point to the GPU, and copies the results back.
 template <class Run>
 Status staged(const ternary_quantize::Params& p, Run run) {
   const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
@@ -146,7 +146,7 @@ Status staged(const activation_quantize::Params& p, Run run) {
   return status;
 }
 
-// What a strided view reaches, and the view of its copy.
+// Copies all bytes that a strided view spans, and gives the view of the copy.
 class ViewOnGpu {
  public:
   explicit ViewOnGpu(const ConstTensorView& view)
@@ -269,7 +269,7 @@ Status staged(const fake_quantize_backward::Params& p, Run run) {
   return status;
 }
 
-// What is chosen, and its copy.
+// The tensors of choose_qparams on the GPU.
 class ChosenOnGpu {
  public:
   explicit ChosenOnGpu(const choose_qparams::Params& p)
@@ -319,7 +319,7 @@ Status staged(const dynamic_quantize::Params& p, Run run) {
   return status;
 }
 
-// Weights as a GPU reads them, made one by one from those of a CPU.
+// Weights in the GPU's layout, converted from the CPU's element by element.
 class WeightsOnGpu {
  public:
   explicit WeightsOnGpu(const PackedWeights::State& w)
@@ -422,7 +422,7 @@ std::int64_t k_of(const Problem& problem) {
     return affine::last_of(problem.shape);
 }
 
-// An entry that does all this around the entry of a CUDA kernel.
+// Wraps the entry of a CUDA kernel: copies to the GPU, launches and copies back.
 template <class Op>
 KernelEntry through_gpu(const Kernel& kernel) {
   using Params = typename OpTraits<Op>::Params;
@@ -434,7 +434,7 @@ KernelEntry through_gpu(const Kernel& kernel) {
               detail::Gpu& device = *gpu()->state().gpu;
               const auto& problem = problem_of(there);
               const std::size_t bytes = of.entry.workspace_bytes(of.entry.table, &problem, 1);
-              const std::vector<std::uint8_t> poison(bytes + 256, 0xEE);  // from an aligned address on
+              const std::vector<std::uint8_t> poison(bytes + 256, 0xEE);  // aligned, as is its copy
               const auto skip = (256 - reinterpret_cast<std::uintptr_t>(poison.data()) % 256) % 256;
               OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
               auto run = device.start(0, of.info.op, k_of(problem));

@@ -1,4 +1,4 @@
-// Tests of the first GPU with a CPU beside it to compare with; skipped where there is no GPU.
+// A fixture with the first GPU and a CPU to compare it with; skips the test if there is no GPU.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Memory that ends where the next page is forbidden, so that one element too far is a crash and not luck.
+// Memory that ends at a guard page, so that reading or writing one element too far crashes.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ class Guarded {
   explicit Guarded(std::size_t n) : n_(n) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t usable = (n * sizeof(T) + page - 1) / page * page;
-    mapped_ = usable + 2 * page;  // a guard page in front as well
+    mapped_ = usable + 2 * page;  // with a guard page in front, too
     base_ = static_cast<std::uint8_t*>(mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base_ + page, usable, PROT_READ | PROT_WRITE);
     std::memset(base_ + page, 0xEE, usable);

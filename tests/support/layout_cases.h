@@ -1,4 +1,4 @@
-// What tests of layouts share: rows of codes with gaps, trits at random, and a few shapes that every layout holds.
+// Shared by tests of layouts: rows of codes with gaps, random trits, and shapes for every layout.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace tern::test {
 
-// What a Status or a Result says, "" when it is well.
+// The error of a Status or Result, or "".
 std::string text(const auto& result) { return result.ok() ? "" : result.error().str(); }
 
 inline std::vector<std::int8_t> random_trits(std::int64_t count, std::uint64_t seed = 5) {
@@ -22,7 +22,7 @@ inline std::vector<std::int8_t> random_trits(std::int64_t count, std::uint64_t s
   return trits;
 }
 
-// Rows of i2 codes with a gap behind each that nobody may touch.
+// Rows of i2 codes, each followed by a gap that must stay untouched.
 struct Codes {
   std::int64_t n, k, line, stride;
   std::vector<std::uint8_t> bytes;
@@ -42,7 +42,7 @@ struct Codes {
     for (std::int64_t row = 0; row < n; ++row)
       pack_row(Format::i2, trits.data() + row * k, k, bytes.data() + row * stride);
   }
-  // Whether codes and padding are equal and both gaps untouched.
+  // Whether codes and padding are equal, and the gaps of both are untouched.
   [[nodiscard]] bool equal(const Codes& other) const {
     for (std::int64_t row = 0; row < n; ++row) {
       const std::uint8_t *a = bytes.data() + row * stride, *b = other.bytes.data() + row * other.stride;
@@ -67,7 +67,7 @@ struct LayoutCase {
   }
 };
 
-// Every layout in shapes from one block to what real models have along an axis.
+// Every layout, in shapes from one block to the sizes of real models along an axis.
 inline std::vector<LayoutCase> layout_cases() {
   std::vector<LayoutCase> cases;
   const auto add = [&cases](const LayoutSpec& spec,
@@ -94,7 +94,7 @@ inline std::vector<LayoutCase> layout_cases() {
   return cases;
 }
 
-// As many valid scales as the layout has: f16s, none the same as its neighbour.
+// Valid scales for all that the layout has: exact in f16, and each different from its neighbour.
 inline std::vector<float> some_scales(const LayoutCase& c) {
   std::vector<float> scales(static_cast<std::size_t>(*layout_scales(c.spec, c.n, c.k)));
   for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 0.015625F * static_cast<float>(1 + i % 1000);

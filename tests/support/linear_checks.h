@@ -1,5 +1,5 @@
-// What a linear kernel must give: the bits of the truth, which starts from canonical codes, where the contract decides
-// them; the stated bound of float64 where it does not.
+// Checks a linear kernel against the truth, which is computed from canonical codes: equal bits where the contract
+// defines them, else within the stated bound of float64.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ inline constexpr std::int64_t kSmallDims[] = {1, 2, 3, 7, 31, 32, 33, 63, 64, 65
 
 inline KernelEntry linear_reference() { return reference_kernel("linear", Format::i2); }
 
-// Every output type with every epilogue it goes with.
+// Every output type with every epilogue that it allows.
 inline std::vector<Linear::Matrix> all_epilogues() {
   std::vector<Linear::Matrix> all = {{.y_dtype = DType::i32}};
   for (const DType y : {DType::f32, DType::f16, DType::bf16})
@@ -38,7 +38,7 @@ inline lab::TruthMatrix truth_matrix(const LinearCase& c, std::size_t i) {
           .bias = c.bias[i].data(),
           .residual = c.residual[i].data()};
 }
-// The bytes of each matrix.
+// The true bytes of each matrix's y.
 inline std::vector<std::vector<std::byte>> true_bits(const LinearCase& c) {
   const lab::LinearTruth truth = truth_for(c);
   std::vector<std::vector<std::byte>> y;
@@ -46,7 +46,7 @@ inline std::vector<std::vector<std::byte>> true_bits(const LinearCase& c) {
   return y;
 }
 
-// Every kernel has the truth's bits.
+// Expects the true bits from every kernel.
 inline void expect_same(const LinearCase& c, const std::vector<NamedKernel>& kernels, int threads = 1) {
   const auto want = true_bits(c);
   for (const NamedKernel& kernel : kernels) {
@@ -56,7 +56,7 @@ inline void expect_same(const LinearCase& c, const std::vector<NamedKernel>& ker
   }
 }
 
-inline constexpr double kF16Overflow = 65520;  // halfway from the largest f16 to the next there would be
+inline constexpr double kF16Overflow = 65520;  // halfway from the largest f16 to 65536
 inline double half_ulp(DType dtype, double v) {
   const int bits = dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
   const double smallest = dtype == DType::f16 ? 0x1p-25 : 0x1p-150;
@@ -79,7 +79,7 @@ inline Truth truth_of(const LinearCase& c) {
   return truth;
 }
 
-// |y - y64| <= 1e-5 (sum |x||w| + |bias| + |residual|) + half an ulp of the output. There is no activation in it.
+// |y - y64| <= 1e-5 (sum |x||w| + |bias| + |residual|) + half an ulp of the output. For matrices without an activation.
 inline void expect_within_bound(const LinearCase& c, const Truth& truth, const NamedKernel& kernel,
                                 const LinearResult& got) {
   for (std::size_t i = 0; i < truth.y.size(); ++i) {
@@ -87,7 +87,7 @@ inline void expect_within_bound(const LinearCase& c, const Truth& truth, const N
     for (std::size_t at = 0; at < truth.y[i].size(); ++at) {
       const double y = activation_quantize::read(got.y[i].data(), dtype, static_cast<std::int64_t>(at));
       const double y64 = truth.y[i][at], near = 1e-5 * truth.size[i][at];
-      // Of sums this large f16 has infinity only; near the last one it may have either.
+      // f16 overflows to infinity; within the bound of the limit either result is right.
       if (dtype == DType::f16 && std::fabs(y64) + near >= kF16Overflow &&
           (std::isinf(y) || std::fabs(y64) - near >= kF16Overflow)) {
         ASSERT_EQ(y, std::copysign(std::numeric_limits<double>::infinity(), y64)) << kernel.name << ' ' << describe(c);
@@ -99,7 +99,7 @@ inline void expect_within_bound(const LinearCase& c, const Truth& truth, const N
   }
 }
 
-// The case with `count` of its tokens, from `first` on.
+// The case reduced to `count` tokens from `first` on.
 inline LinearCase tokens_of(const LinearCase& c, std::int64_t first, std::int64_t count) {
   LinearCase some = c;
   some.m = count;
@@ -114,7 +114,7 @@ inline LinearCase tokens_of(const LinearCase& c, std::int64_t first, std::int64_
   return some;
 }
 
-// A kernel's own bits do not depend on the threads nor on how many tokens go together: 1, 2, .. or all at once.
+// A kernel's bits depend neither on the number of threads nor on the number of tokens per call: 1, 2, .. or all.
 inline void expect_same_for_every_thread_count_and_m(const LinearCase& c, const NamedKernel& kernel,
                                                      const LinearResult& want, const std::vector<int>& thread_counts) {
   for (const int threads : thread_counts)

@@ -1,4 +1,4 @@
-// Makes linear problems with data of chosen patterns and runs kernels on them below the plan, between guard pages.
+// Makes linear problems with data of chosen patterns, and runs kernels on them without a plan, between guard pages.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +21,19 @@ using lab::Random;
 enum class X : std::uint8_t { random, top, bottom, large, alternating };
 enum class W : std::uint8_t { random, plus, minus };
 
-// One problem with its data. Floats are in x_floats; they are rounded to x_dtype when a kernel runs.
+// A problem with its data. A run uses x_bytes, or x_floats rounded to x_dtype.
 struct LinearCase {
   Linear::Problem problem;
   std::int64_t m = 1;
   std::vector<std::int8_t> x_bytes;
   std::vector<float> x_floats, x_scales;
   std::vector<PackedWeights> weights;
-  std::vector<std::vector<std::uint8_t>> codes;  // canonical, for tests that look
+  std::vector<std::vector<std::uint8_t>> codes;  // canonical, for tests that check them
   std::vector<std::vector<float>> scales, bias, residual;
   std::int64_t x_gap = 0, y_gap = 0;  // elements between rows
 };
 
-// Scales that no product with them leaves exact.
+// A random scale whose products are hardly ever exact.
 inline float odd_scale(Random& random) { return 0.001F + static_cast<float>(random.below(1'000'003)) / 997'001.0F; }
 
 inline PackedWeights pack_for_test(const std::vector<std::uint8_t>& codes, const std::vector<float>& scales,
@@ -48,7 +48,7 @@ inline PackedWeights pack_for_test(const std::vector<std::uint8_t>& codes, const
   return PackedWeights(std::make_shared<const PackedWeights::State>(*std::move(state)));
 }
 
-// A case's activations anew.
+// Fills a case's activations with a pattern.
 inline void fill_activations(LinearCase& c, Random& random, X x) {
   c.x_bytes.clear();
   c.x_floats.clear();
@@ -63,7 +63,7 @@ inline void fill_activations(LinearCase& c, Random& random, X x) {
   }
 }
 
-// A weight of a format: any, the largest or the smallest.
+// A weight of a format: random, the largest or the smallest.
 inline std::int8_t make_weight(Random& random, Format format, W w) {
   const CodeRange range = is_trits(format) ? CodeRange{-1, 1} : code_range(format);
   if (w != W::random) return static_cast<std::int8_t>(w == W::plus ? range.max : range.min);
@@ -123,7 +123,7 @@ class GuardedRows {
     return reinterpret_cast<std::byte*>(bytes_.data()) +
            (row * stride_ + column) * static_cast<std::int64_t>(size_of(dtype_));
   }
-  // The elements without the gaps.
+  // The elements, without the gaps.
   std::vector<std::byte> elements() {
     std::vector<std::byte> all;
     for (std::int64_t row = 0; row < rows_; ++row)
@@ -143,7 +143,7 @@ class GuardedRows {
 
 struct LinearResult {
   Status status;
-  std::vector<std::vector<std::byte>> y;  // of each matrix
+  std::vector<std::vector<std::byte>> y;  // one for each matrix
 };
 
 inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, int threads = 1,
@@ -195,8 +195,8 @@ inline LinearResult run_linear(const KernelEntry& entry, const LinearCase& c, in
   return out;
 }
 
-// What tests of the GPU compare: its kernels of a format, the best first, with the CPU's best, which was proved against
-// the reference. Without a GPU, or of a format that it does not have, there are none.
+// The kernels that GPU tests compare: the GPU's kernels of a format, best first, and the CPU's best, which other tests
+// compare with the reference. `cuda` is empty without a GPU or if it has no kernel of the format.
 struct GpuAndCpu {
   std::vector<NamedKernel> cuda;
   NamedKernel cpu;

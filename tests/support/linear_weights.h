@@ -1,4 +1,4 @@
-// What the tests of PackedWeights and BitLinear share: weights with their trits, whole-number tokens, guarded memory.
+// Shared by the tests of PackedWeights and BitLinear: weights with their trits, whole-number tokens, guarded memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ inline Context open(ContextConfig config = {}) {
   return *context;
 }
 
-// Canonical weights with the trits, or codes of more bits, that they were made of; 3 x 10 has padding in every row and
-// in the tile.
+// Canonical weights with the trits (or wider values) that they were made from. The default 3 x 10 needs padding in
+// every row and in the tile.
 struct Weights {
   std::int64_t n = 3, k = 10;
   Granularity granularity = Granularity::row();
@@ -63,7 +63,7 @@ std::string message(const Result<T>& result) {
   return result.ok() ? "ok" : result.error().str();
 }
 
-// Aligned as a workspace must be, with bytes of its own on either side.
+// Memory with the alignment of a workspace, between guard bytes.
 struct Memory {
   Tensor tensor;
   explicit Memory(std::size_t bytes)
@@ -79,7 +79,7 @@ struct Memory {
   }
 };
 
-// Rows whose largest value is 127 are their own int8 values: s is 1, and what comes out can be said in a line.
+// Rows of whole numbers whose maximum is 127. token_i8 keeps them as they are (s is 1), so expected results are simple.
 inline std::vector<float> whole_numbers(std::int64_t m, std::int64_t k) {
   lab::Random random(9);
   std::vector<float> x;

@@ -1,4 +1,4 @@
-// Whether a test of a GPU may be skipped: only where there is none. A GPU that cannot be used is a failure.
+// Decides whether a GPU test may be skipped: only if there is no GPU. A GPU that cannot be used is a failure.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace tern::test {
 
-// By the text, because a GPU that does not answer, or whose driver is too old, is gpu_not_available as well.
+// Compares the text, because the code gpu_not_available also means that a GPU fails or its driver is too old.
 inline bool says_no_gpu(std::string_view message) {
   constexpr std::array<std::string_view, 3> kReasons = {"this build has no CUDA", "no NVIDIA driver is installed",
                                                         "the driver shows no GPU"};
@@ -20,8 +20,8 @@ inline bool no_gpu(const Error& why) { return why.code == Code::gpu_not_availabl
 
 }  // namespace tern::test
 
-// In SetUp() or a test: skips it when `result`, a Result of something on a GPU, is an error because there is none; any
-// other error fails it.
+// For SetUp() or a test: skips it if `result`, a Result from a GPU, is an error because there is no GPU. Any other
+// error fails the test.
 #define TERN_SKIP_WITHOUT_GPU(result)                                                   \
   do {                                                                                  \
     if (!(result).ok() && ::tern::test::no_gpu((result).error()))                       \

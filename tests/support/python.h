@@ -1,4 +1,4 @@
-// Python as an independent reader and writer of files, for tests: the tree's .venv, or the machine's own.
+// Python as an independent reader and writer of files for tests: from the tree's .venv, or the machine's.
 #pragma once
 
 #include <cstdlib>
@@ -16,14 +16,14 @@ inline const std::string& python_path() {
   return path;
 }
 
-// Why a test cannot run here, or nothing; `modules` as after `import`.
+// Why a test cannot run here, or ""; `modules` are written as after `import`.
 inline std::string python_lacks(const std::string& modules) {
   const std::string command = "'" + python_path() + "' -c 'import " + modules + "' >/dev/null 2>&1";
   if (std::system(command.c_str()) == 0) return "";
   return python_path() + " has no " + modules + " (scripts/setup tests makes a .venv with it)";
 }
 
-// Runs a program with `folder` as its working folder; its assertions are the test.
+// Runs a program in `folder`; false if it fails, for instance by one of its assertions.
 inline bool run_python(const TempFolder& folder, const std::string& program) {
   write_text(folder / "program.py", program);
   return std::system(("cd '" + folder.path().string() + "' && '" + python_path() + "' program.py").c_str()) == 0;

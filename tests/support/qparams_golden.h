@@ -1,4 +1,4 @@
-// Reads what tools/golden_qparams.py wrote.
+// Reads the results that tools/golden_qparams.py wrote.
 #pragma once
 
 #include <bit>
@@ -21,10 +21,10 @@ struct QparamsGolden {
   std::vector<double> scales;
   std::vector<std::int32_t> zero_points;
   std::vector<std::byte> x;         // f32
-  std::vector<std::uint8_t> codes;  // of dynamic
+  std::vector<std::uint8_t> codes;  // only for dynamic
 };
 
-// Nothing where the source tree is not there.
+// Empty if there is no source tree.
 inline std::vector<QparamsGolden> read_qparams_golden(const std::string& tests) {
   std::ifstream file(tests + "/golden/qparams.torch_cpu.txt");
   std::string torch, version, device, format;

@@ -33,7 +33,7 @@ void expect_equal(const TernaryQuantize::Problem& p, const std::vector<T>& x, co
   const auto want = run_quantize(quantize_reference(p.format), p, x, 1, given);
   for (const NamedKernel& kernel : all_quantize_kernels(p.format))
     for (const int t : threads) {
-      if (t > 1 && kernel.name.starts_with("emulated")) continue;  // threads are the driver's, whatever the loops
+      if (t > 1 && kernel.name.starts_with("emulated")) continue;  // the driver's threads do not depend on the loops
       const auto got = run_quantize(kernel.entry, p, x, t, given);
       ASSERT_EQ(got.status.code(), want.status.code()) << kernel.name << ' ' << describe(p);
       if (!want.status.ok()) {

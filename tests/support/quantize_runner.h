@@ -1,4 +1,4 @@
-// Runs kernels below the plan: those of any op that this machine can run, and ternary_quantize's with all its data.
+// Runs kernels without a plan: any op's kernels that run on this machine, and ternary_quantize's with guarded buffers.
 #pragma once
 
 #include <cstring>
@@ -22,10 +22,10 @@ namespace tern::test {
 struct NamedKernel {
   std::string name;
   KernelEntry entry;
-  bool on_gpu = false;  // through the GPU; its errors have other words
+  bool on_gpu = false;  // runs through the GPU, whose errors have other texts
 };
 
-// The kernels of an op and a format that can run here, the reference not among them.
+// The kernels of an op and format that run here, without the reference.
 inline std::vector<NamedKernel> runnable_kernels(std::string_view op, Format format) {
   std::vector<NamedKernel> found;
   const Machine machine{.device = {}, .capabilities = host_device().capabilities};
@@ -41,7 +41,7 @@ inline std::vector<NamedKernel> runnable_kernels(std::string_view op, Format for
   return found;
 }
 
-// The same, and the loops of the op at 32 and 64 bytes, which no instruction set here may have.
+// The same, plus the emulated loops of the op at 32 and 64 bytes, which this machine may not have.
 template <template <class> class Loops>
 std::vector<NamedKernel> kernels_and_loops(std::string_view op, Format format) {
   static constexpr auto k32 = Loops<simd::Emulated<32>>::table(), k64 = Loops<simd::Emulated<64>>::table();
@@ -57,18 +57,18 @@ inline KernelEntry reference_kernel(std::string_view op, Format format) {
   return {};
 }
 
-// Pools are kept: making one costs more than most tests' work.
+// Pools are cached, because making one takes longer than most tests.
 inline const Threads& pool_of(int threads) {
   static std::map<int, Threads> pools;
   return pools.try_emplace(threads, threads).first->second;
 }
 
-// Runs a kernel below the plan, with a workspace that ends at a guard page.
+// Runs a kernel without a plan, with a workspace that ends at a guard page.
 template <class Problem, class Params>
 Status run_entry(const KernelEntry& entry, const Problem& problem, const Params& params, int threads,
                  const Tuning* tuning = nullptr) {
   const std::size_t bytes = entry.workspace_bytes(entry.table, &problem, threads);
-  Guarded<std::byte> workspace((bytes + 63) / 64 * 64);  // whole lines, so that it begins aligned as well
+  Guarded<std::byte> workspace((bytes + 63) / 64 * 64);  // a multiple of 64, so that the beginning is aligned, too
   return entry.run(entry.table, &params, {pool_of(threads), {workspace.data(), bytes}, nullptr, tuning});
 }
 
@@ -111,7 +111,7 @@ inline std::string describe(const TernaryQuantize::Problem& p) {
          (p.scale_given ? " given" : "") + " " + std::string(name(p.non_finite));
 }
 
-// Bytes and bit patterns, not values.
+// Compares bytes and bit patterns, not values.
 inline bool same_bits(const Quantized& a, const Quantized& b) {
   return a.codes == b.codes && a.scales.size() == b.scales.size() &&
          (a.scales.empty() || std::memcmp(a.scales.data(), b.scales.data(), a.scales.size() * sizeof(float)) == 0);

@@ -1,4 +1,4 @@
-// What tests of files share: a folder that goes away, whole files as strings, and how an error is expected.
+// Shared by tests of files: a temporary folder, whole files as strings, and checks of errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class TempFolder {
 
   [[nodiscard]] std::string operator/(std::string_view name) const { return (path_ / name).string(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  // Names of what is in it, hidden files included.
+  // The number of entries, including hidden files.
   [[nodiscard]] std::size_t count() const {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }
@@ -54,7 +54,7 @@ inline void write_text(const std::string& path, std::string_view text) {
   EXPECT_TRUE(out.flush()) << path;
 }
 
-// tests/ of the source tree, or an empty path where only the programs were copied.
+// tests/ of the source tree, or an empty path if only the test programs were copied here.
 inline std::filesystem::path source_tests() {
   const std::filesystem::path path = TERN_TESTS_DIR;
   return std::filesystem::exists(path / "corpus") ? path : std::filesystem::path();

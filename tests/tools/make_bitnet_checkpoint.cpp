@@ -1,5 +1,5 @@
-// make_bitnet_checkpoint FOLDER [SCALE_DOWN [LAYERS]]: a synthetic BitNet-b1.58-2B as Hugging Face would have it, whole
-// (4.8 GB) or with every size divided.
+// make_bitnet_checkpoint FOLDER [SCALE_DOWN [LAYERS]]: writes a synthetic BitNet-b1.58-2B as Hugging Face would have
+// it, whole (4.8 GB) or with every size divided by SCALE_DOWN.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

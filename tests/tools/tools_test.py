@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Each structural check passes a good tree and fails on each kind of bad one; pages and scripts; --help of scripts.
+"""Tests the tools and scripts: each structural check passes a good tree and fails on each kind of bad one.
 
-long because each tool brings a small tree of its own to be tried on.
+long because each tool has its own small tree to be tested on.
 """
 import json
 import os
@@ -99,7 +99,7 @@ class Layers(Tree):
         self.refuses("src/plan/plan.cpp", '// P.\nauto x = std::getenv("TERN_X");\n', "only src/base/options.cpp")
 
     def test_option_of_the_command(self):
-        """In a text of the library; its comments, the laboratory and its tests may name them."""
+        """Only in string literals of the library; comments, the laboratory and tests may name options."""
         says = "src/plan/plan.cpp:3: \"x; --drop it\" names an option"
         self.refuses("src/plan/plan.cpp", '// P.\n/* "a" */ // --drop\nauto x = "x; --drop it";\n', says)
         self.passes("check_layers", {"src/plan/plan.cpp": '// P: "--drop".\nfor (; k > 0; --k) "a -- b";\n',
@@ -171,7 +171,7 @@ class Docs(Tree):
 
 class Symbols(unittest.TestCase):
     def check(self, source, *flags, library=False):
-        """(exit status, output) of check_symbols on a compiled text."""
+        """(exit status, output) of check_symbols on the object of a source text."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "x.so" if library else "x.o")
             mode = ["-shared", "-fPIC"] if library else ["-c"]
@@ -299,7 +299,7 @@ class NumbersPage(unittest.TestCase):
                                            "--kernel ternary_quantize.i2.x86_avx2 --threads 1,2`")  # fmt: skip
         self.assertTrue(rest, page)
         self.assertIn("| 64 x 256 | 10.0 us, 200, 22.2 % | 10.0 us, 200, 33.3 % |", rest)
-        self.assertNotIn("11.1 %", page)  # the newer figure of the same problem stands
+        self.assertNotIn("11.1 %", page)  # the newer figure of the same problem is shown
         self.assertIn("`tern bench linear --model bitnet-2b --kernel linear.i2.x86_avx2 --threads 2`", quantize)
         self.assertIn("| bitnet-2b | 2.00 ms | 500 |", quantize)
         self.assertIn("| 10+10+10 x 64 | 10.0 us | 200 |", quantize)
@@ -370,7 +370,7 @@ class NumbersPage(unittest.TestCase):
 
 
 class GpuChanges(unittest.TestCase):
-    """The list of what no GPU has run since, in a repository made up for it."""
+    """gpu_changes.py in a made-up repository: the list of changes that no GPU has run."""
 
     PAGE = "# GPUs\n\n<!-- gpu changes: made by tools/gpu_changes.py -->\n<!-- end of gpu changes -->\n\n## More\n"
 
@@ -413,7 +413,7 @@ class GpuChanges(unittest.TestCase):
         self.commit("base: words", {"src/base/a.h": "2"})
         self.assertEqual(self.tool("--check")[0], 0)
         self.commit("linear: faster", {"src/ops/linear/cuda_x.h": "2", "src/plan/gpu.cpp": "1", "src/plan/gpu_test.cpp": "1"})
-        self.assertEqual(self.tool("--check")[0], 0)  # it could not name itself
+        self.assertEqual(self.tool("--check")[0], 0)  # the newest commit could not list itself
         self.commit("quant: another", {"src/ops/quant/a.cu": "1"})
         status, said = self.tool("--check")
         self.assertEqual(status, 1, said)
@@ -431,7 +431,7 @@ class GpuChanges(unittest.TestCase):
         self.commit("bench: figures", {"bench/results/nvidia-x.json": json.dumps({"machine": {"commit": first}}),
                                        **self.proof(second, "yes")})  # fmt: skip
         self.tool()
-        self.assertIn(f"last ran commit {first}", self.page())  # what a dirty tree ran is not known
+        self.assertIn(f"last ran commit {first}", self.page())  # a run of a dirty tree does not count
         self.commit("bench: proof", self.proof(second))
         self.tool()
         self.assertIn(f"as commit {second} ran it", self.page())
@@ -444,7 +444,7 @@ class GpuChanges(unittest.TestCase):
 
 
 class DeviceRun(unittest.TestCase):
-    """What a bundle's script writes, with programs that only pretend to test."""
+    """device_run.sh of a bundle whose test programs are stand-ins."""
 
     PROGRAM = """#!/bin/sh
 for argument; do case $argument in --gtest_output=json:*) report=${argument#--gtest_output=json:} ;; esac; done
@@ -469,7 +469,7 @@ exit %(code)d
         path.chmod(0o755)
 
     def program(self, name, *cases, code=0):
-        """Tests of a program by how they end: passed, failed or skipped."""
+        """A stand-in test program whose tests end as given: passed, failed or skipped."""
         said = []
         for i, end in enumerate(cases):
             case = {"name": f"T{i}", "classname": "Suite", "status": "RUN", "result": "COMPLETED"}
@@ -489,7 +489,7 @@ exit %(code)d
         self.program("all", "passed", "passed")
         self.program("some", "passed", "skipped")
         self.program("none", "skipped", "skipped")
-        self.program("slow", "failed", code=1)  # a part of its own
+        self.program("slow", "failed", code=1)  # the part `tests` leaves it out
         status, proof = self.run_tests()
         self.assertEqual(status, 0)
         self.assertEqual(proof[:2], ["commit abc1234", "dirty yes"])
@@ -504,7 +504,7 @@ exit %(code)d
         self.program("bad", "passed", "failed", code=1)
         self.program("crash", code=139)
         self.program("empty", code=0)
-        self.program("quiet", "passed", code=3)  # all well, but for how it ended
+        self.program("quiet", "passed", code=3)  # every test passes, but the exit code is 3
         status, proof = self.run_tests()
         self.assertEqual(status, 1)
         self.assertIn("  FAILED bad *: 1 passed, 1 failed, 0 skipped, ended with 1", proof)

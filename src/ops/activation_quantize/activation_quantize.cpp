@@ -1,4 +1,4 @@
-// Checks an activation_quantize problem and its arguments, once, for all kernels; what is said of single elements.
+// Checks an activation_quantize problem and its arguments, once, for all kernels, and names non-finite elements.
 #include "ops/activation_quantize/activation_quantize.h"
 
 #include <cmath>

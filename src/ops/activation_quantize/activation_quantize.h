@@ -11,7 +11,7 @@
 namespace tern {
 namespace activation_quantize {
 
-// What a kernel gets: checked arguments as pointers and steps.
+// What a kernel gets: checked arguments as pointers and strides.
 struct Params {
   ActivationQuantize::Problem problem;
   const void* x = nullptr;
@@ -22,7 +22,7 @@ struct Params {
   std::int32_t* sums = nullptr;
 };
 
-// The element type as the tables count it.
+// The index of an element type in SimdTable.
 Source source_of(DType dtype);
 using tern::element;
 inline float read(const void* x, DType dtype, std::int64_t index) {
@@ -30,16 +30,17 @@ inline float read(const void* x, DType dtype, std::int64_t index) {
 }
 inline float saturated(float v, DType dtype) { return static_cast<float>(tern::saturated(v, dtype)); }
 
-// A token that can be quantized, and its scale.
+// A token without non-finite elements, and its scale.
 struct FiniteToken {
   const void* x = nullptr;
   DType dtype = DType::f32;
   float s = 0;
 };
-// The token itself, or saturated in `clean` (k floats); nothing when it holds what is not finite and that is refused.
+// Returns the token itself if it is finite. Otherwise saturates it into `clean` (k floats), or returns nullopt if
+// non_finite is reject.
 std::optional<FiniteToken> finite_token(const SimdTable& table, const void* x, DType dtype, std::int64_t k,
                                         NonFinite non_finite, float* clean);
-// The error of the first non-finite element of tokens [m, k].
+// The error for the first non-finite element of the tokens [m, k].
 Error non_finite_error(std::string_view op, const void* x, DType dtype, std::int64_t stride, std::int64_t m,
                        std::int64_t k);
 

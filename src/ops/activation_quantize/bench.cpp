@@ -1,4 +1,4 @@
-// activation_quantize for the bench: reads tokens, so its limit is the streaming read.
+// The bench case of activation_quantize. Its limit is the streaming read, because it mostly reads tokens.
 #include <array>
 
 #include "base/errors.h"

@@ -1,4 +1,4 @@
-// Drives the loops of an instruction set over tokens: hands them to threads, and cleans those that are not finite.
+// Runs the loops of an instruction set over tokens: splits them over threads, and saturates non-finite tokens.
 #include <algorithm>
 #include <atomic>
 
@@ -8,14 +8,14 @@
 namespace tern::activation_quantize {
 namespace {
 
-constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below some microseconds of work another thread does not pay
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // for a few microseconds of work another thread does not pay
 
 int slots_for(const ActivationQuantize::Problem& p, int threads) {
   const std::int64_t wanted = std::min(p.m, p.m * p.k / kMinElemsPerSlot);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, threads));
 }
 
-// Room for one cleaned token per slot.
+// Room for one saturated token per thread slot.
 float* book_clean(WorkspaceLedger& ledger, const ActivationQuantize::Problem& p, int threads) {
   if (p.non_finite == NonFinite::reject) return nullptr;
   return ledger.book<float>(static_cast<std::size_t>(p.k * slots_for(p, threads)));

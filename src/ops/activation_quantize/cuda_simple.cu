@@ -1,4 +1,4 @@
-// activation_quantize on a GPU as it is easiest to read: one warp for each token, any layout and alignment.
+// The plain activation_quantize on a GPU, written for readability: one warp per token, any layout and alignment.
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/cuda_words.h"
 

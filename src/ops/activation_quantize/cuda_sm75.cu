@@ -10,7 +10,7 @@ namespace tern::activation_quantize {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr int kMaxVectors = 4;  // in the registers of a thread
+constexpr int kMaxVectors = 4;  // in a thread's registers
 
 // What the kernels get.
 struct Job {
@@ -21,15 +21,15 @@ struct Job {
   float* scales;
   std::int32_t* sums;
   std::int64_t m, k;
-  bool vectors_aligned;  // every token of x and q begins on a boundary of a vector
+  bool vectors_aligned;  // every token of x and q starts at a vector boundary
   bool saturate;
   cuda::Report report;
 };
 
 // --- vectors ---
 
-// Elements at and behind k are +0, which changes neither a maximum nor a sum. kWhole: there are none in any vector, and
-// all are aligned.
+// Loads a vector of a token. Elements from k on are +0, which changes neither a maximum nor a sum. kWhole: every vector
+// is aligned and no vector reaches past k.
 template <class E, bool kWhole>
 __device__ Words load(const Job& job, const typename E::Raw* x, std::int64_t vector) {
   const std::int64_t first = vector * kVector<E>;
@@ -74,7 +74,7 @@ __device__ void report_non_finite(const Job& job, std::int64_t token, std::int64
       job.report(cuda::kNonFinite, token * job.k + vector * kVector<E> + i);
 }
 
-// Quantizes and stores a vector; adds its codes to sum.
+// Quantizes and stores a vector; returns sum plus its codes.
 template <class E, bool kWhole>
 __device__ int quantize_vector(const Job& job, std::int8_t* q, std::int64_t vector, const Words& words, float s,
                                int sum) {
@@ -130,14 +130,14 @@ __device__ int token_sum(Shared& shared, int v) {
 
 // --- kernels ---
 
-// Blocks have (x, y) threads: x for one token, y tokens; y is 1 where x is more than a warp. Their own x and y count
-// such blocks.
+// A block has blockDim.x threads for each of blockDim.y tokens; blockDim.y is 1 if a token has more than one warp.
+// blockIdx.x and blockIdx.y together number the blocks.
 __device__ std::int64_t this_token() {
   return (static_cast<std::int64_t>(blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.y + threadIdx.y;
 }
 
-// From sm_90 on kernels may start before the one before ends, where they are launched for that: the next one may, and
-// this one waits for the one before.
+// From sm_90 on, a kernel may start before the previous one ends, if it is launched for that. Lets the next kernel
+// start, then waits for the previous one.
 __device__ void follow_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kMaxThreads) quantize_held(const __grid_consta
       if (!job.saturate) report_non_finite<E>(job, token, vector(i), words[i]);
       saturate<E>(words[i]);
     }
-    if (blockDim.x > kWarp) __syncthreads();  // all have read the first maximum
+    if (blockDim.x > kWarp) __syncthreads();  // every warp has read the first maximum
     magnitude = largest();
   }
   const float s = scale_of<E>(magnitude);
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kMaxThreads) quantize_held(const __grid_consta
   }
 }
 
-// A block reads a token for its maximum and again, then from a cache, for its codes.
+// A block reads a token twice: for its maximum, then, from a cache, for its codes.
 template <class E>
 __global__ void __launch_bounds__(kMaxThreads) quantize_long(const __grid_constant__ Job job) {
   __shared__ Shared shared;
@@ -227,13 +227,13 @@ std::size_t workspace_bytes(const ActivationQuantize::Problem&) { return 0; }
 
 // How the threads of a block share tokens.
 struct Split {
-  int threads;  // of a token
-  int vectors;  // of a thread: 1, 2 or 4; 0: the token is not held
-  int tokens;   // of a block
+  int threads;  // per token
+  int vectors;  // per thread: 1, 2 or 4; 0: the token does not fit in registers
+  int tokens;   // per block
 };
 
-// Few tokens: as many threads as there are vectors, for the shortest way through. Enough tokens to fill the GPU: more
-// vectors to a thread, fewer threads to wait for each other.
+// With few tokens, a thread per vector gives the lowest latency. With enough tokens to fill the GPU, more vectors per
+// thread mean fewer threads that wait for each other.
 Split split(std::int64_t m, std::int64_t vectors, int multiprocessors) {
   if (vectors > kMaxThreads * kMaxVectors) return {kMaxThreads, 0, 1};
   const bool many = m >= 4 * std::int64_t{multiprocessors};
@@ -251,7 +251,7 @@ dim3 blocks_of(std::int64_t tokens, int each) {
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(ceil_div(blocks, x)));
 }
 
-// Whether follow_previous() waits in the code that runs here.
+// Whether the code that runs on this device has the wait of follow_previous().
 bool follows_previous() {
   static const bool follows = [] {
     cudaFuncAttributes attributes = {};
@@ -272,7 +272,7 @@ int launch_held(const Job& job, const Split& split, const cuda::Launch& launch) 
                    blocks_of(job.m, split.tokens), dim3(split.threads, split.tokens), job, launch);
 }
 
-// Whether every token begins on a boundary.
+// Whether every token starts at a multiple of `boundary` bytes.
 bool aligned(const void* data, std::int64_t stride_bytes, std::int64_t m, std::int64_t boundary) {
   return reinterpret_cast<std::uintptr_t>(data) % boundary == 0 && (m == 1 || stride_bytes % boundary == 0);
 }

@@ -1,4 +1,4 @@
-// Tokens in the registers of a GPU: 16 bytes of x at a time, their largest magnitude, their scale and their codes. For
+// Operations on tokens in GPU registers, 16 bytes of x at a time: the largest magnitude, the scale and the codes. For
 // .cu files only.
 #pragma once
 
@@ -13,12 +13,12 @@ namespace {
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
-// Vectors: 16 bytes of x, four words, the elements in the order of their bits.
+// A vector is 16 bytes of x in four words; earlier elements are in lower bits.
 template <class E>
 constexpr int kPerWord = 4 / sizeof(typename E::Raw);
 template <class E>
 constexpr int kVector = 4 * kPerWord<E>;
-// The bits of an infinity; what is above, without its sign, is NaN.
+// The bits of +infinity. A magnitude with bits above these is NaN.
 template <class E>
 constexpr unsigned kInfinity = sizeof(typename E::Raw) == 4    ? 0x7F800000U
                                : std::is_same_v<E, cuda::Bf16> ? 0x7F80U
@@ -42,8 +42,8 @@ __device__ float value_of(unsigned word, int j) {
   return __uint_as_float(word);
 }
 
-// The largest magnitudes as bits, which without their sign have the floats' order: of words, or of both halves of
-// words.
+// The largest magnitude so far, as bits, which without the sign order like the floats. 16-bit types keep one maximum
+// for each half of a word; largest_of() takes the larger.
 template <class E>
 __device__ unsigned max_magnitudes(const Words& words, unsigned most) {
 #pragma unroll
@@ -56,7 +56,7 @@ __device__ unsigned largest_of(unsigned magnitudes) {
   return kPerWord<E> == 1 ? magnitudes : max(magnitudes & 0xFFFFU, magnitudes >> 16);
 }
 
-// NaN as +0; an infinity less one bit is the largest finite value of its sign.
+// NaN becomes +0. An infinity becomes the largest finite value of its sign, whose bits are one less.
 template <class E>
 __device__ void saturate(Words& words) {
 #pragma unroll
@@ -71,15 +71,15 @@ __device__ void saturate(Words& words) {
   }
 }
 
-// rne(x * s) of four, one a byte. abs(x) <= max abs, so that abs(x * s) stays below 127.5 and nothing is to be clamped;
-// added to 1.5 * 2^23, whose last bit is worth 1, it is rounded to an integer in the low bits.
+// rne(x * s) of four elements, one per byte. |x| is at most max abs, so |x * s| stays below 127.5 and needs no clamp.
+// Adding 1.5 * 2^23, whose last bit is worth 1, rounds to an integer in the low bits.
 __device__ inline unsigned rounded(float a, float b, float c, float d, float s) {
   constexpr float kShift = 12582912.0F;
   const auto bits = [s](float x) { return __float_as_uint(__fadd_rn(__fmul_rn(x, s), kShift)); };
   return __byte_perm(__byte_perm(bits(a), bits(b), 0x0040), __byte_perm(bits(c), bits(d), 0x0040), 0x5410);
 }
 
-// s of the largest magnitude's bits.
+// The scale s, from the bits of the largest magnitude.
 template <class E>
 __device__ float scale_of(unsigned magnitude) {
   return __fdiv_rn(127.0F, fmaxf(value_of<E>(magnitude, 0), 1e-5F));

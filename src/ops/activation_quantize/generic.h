@@ -1,5 +1,5 @@
-// The loops of activation_quantize, once, over any set of vector words. linear uses them for activations it quantizes
-// itself.
+// The loops of activation_quantize, written once for any set of vector operations. linear uses them too, for
+// activations that it quantizes itself.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ struct Loops {
 
   template <int kSource>
   static std::int32_t quantize(const void* x, std::int64_t elems, float s, std::int8_t* q) {
-    constexpr std::size_t kStep = 4 * S::kF;  // what one vector of bytes holds
+    constexpr std::size_t kStep = 4 * S::kF;  // codes in a vector of bytes
     const auto n = static_cast<std::size_t>(elems);
     const F by = S::set1(s);
     I sums[4] = {S::zero_i(), S::zero_i(), S::zero_i(), S::zero_i()};

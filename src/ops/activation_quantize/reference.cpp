@@ -1,4 +1,4 @@
-// The slow truth of activation_quantize: docs/numerics.md said again in code, one element at a time.
+// The reference activation_quantize: docs/numerics.md as code, one element at a time.
 #include <cmath>
 
 #include "ops/activation_quantize/activation_quantize.h"

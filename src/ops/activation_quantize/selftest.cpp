@@ -13,7 +13,7 @@
 namespace tern::lab {
 namespace {
 
-// x as the dtype's bytes.
+// x converted to dtype, as bytes.
 std::vector<std::byte> stored(const std::vector<float>& x, DType dtype) {
   std::vector<std::byte> bytes(x.size() * size_of(dtype));
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -27,7 +27,7 @@ std::vector<std::byte> stored(const std::vector<float>& x, DType dtype) {
   return bytes;
 }
 
-// q, then scales, then sums.
+// Runs a kernel. Returns q, then scales, then sums.
 Result<std::vector<std::byte>> run(const Context& context, const std::string& kernel,
                                    const ActivationQuantize::Problem& p, const std::vector<std::byte>& x) {
   TERN_ASSIGN(plan, ActivationQuantizePlan::select(context, p, {.kernel = kernel, .strict = true}));

@@ -72,7 +72,7 @@ TEST(ActivationQuantize, EverySizeTypeAndPattern) {
       }
 }
 
-// Halves of an integer round to the even one; 127 is the largest.
+// Ties round to the even integer; 127 is the largest code.
 TEST(ActivationQuantize, TiesToEven) {
   const std::vector<float> x = {127.0F, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F, -127.0F, 126.5F, 1e-9F, -0.0F};
   const std::vector<int> q = {127, 0, 2, 2, 0, -2, -2, -127, 126, 0, 0};
@@ -86,7 +86,7 @@ TEST(ActivationQuantize, TiesToEven) {
   }
 }
 
-// A token of zeros, and one below the floor of its scale.
+// Tokens of zeros, and tokens below the floor of 1e-5.
 TEST(ActivationQuantize, SmallTokens) {
   for (const float v : {0.0F, 1e-6F, 1e-40F}) {
     const Problem p{.m = 1, .k = 40};
@@ -133,7 +133,7 @@ TEST(ActivationQuantize, NonFiniteIsNamedOrSaturated) {
   }
 }
 
-// Every f16 and bf16 there is widens exactly and comes back; f32 between two of them rounds to the even one.
+// Every f16 and bf16 comes back from widening and rounding; an f32 midway between two of them rounds to the even one.
 TEST(Half, EveryValueAndEveryMiddle) {
   for (std::uint32_t h = 0; h < 0x10000; ++h) {
     const auto half = static_cast<std::uint16_t>(h);

@@ -1,4 +1,4 @@
-// Checks and walks that the affine ops share, and the words of their public header.
+// Argument checks and line layout for all affine ops, and the functions of tern/affine.h.
 #include "ops/affine/affine.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Status check_granularity(std::string_view op, const Shape& shape, const AffineGr
   return {};
 }
 
-// The shape of the scales, of which the granularity was checked.
+// The shape of the scales. The granularity must have been checked.
 Shape scale_shape(const Shape& shape, const AffineGranularity& g) {
   Shape of = shape;
   switch (g.kind) {
@@ -135,7 +135,7 @@ std::int64_t range_of(const Shape& shape, const AffineGranularity& g, const Plac
 Status check_words(std::string_view op, const Words& w) {
   auto elements = element_count(w.shape);
   if (!elements.ok()) return error(Code::invalid_argument, op, "{}", elements.error().message);
-  if (*elements == 0) {  // sizes without the empty axis must not overflow either
+  if (*elements == 0) {  // the product of the other axes must not overflow either
     Shape rest = w.shape;
     for (int i = 0; i < rest.rank(); ++i) rest[i] = rest[i] == 0 ? 1 : rest[i];
     if (auto count = element_count(rest); !count.ok())
@@ -186,7 +186,7 @@ Status check_all_apart(std::string_view op, const Named& output, std::initialize
 
 namespace {
 
-// 1/s as the kernels compute it, in f32 or f64, and the smallest s for which that is finite.
+// 1/s as the kernels compute it, in f32 or f64, and the smallest s for which it is finite.
 double inverse_of(double s, DType math) {
   return math == DType::f64 ? 1.0 / s : static_cast<double>(1.0F / static_cast<float>(s));
 }
@@ -229,7 +229,8 @@ Result<Qparams> bind_qparams(const Where& where, const Words& words, const Qpara
 
 namespace {
 
-// Whether the last two axes can be seen as one: no scale begins between two of their lines, or one begins with each.
+// Whether the scales allow the last two axes to be merged: the whole tensor has one scale, or the granularity's axis
+// comes before both, or groups divide the last axis evenly.
 bool scales_fold(const Shape& shape, const AffineGranularity& g) {
   const int last = shape.rank() - 1, axis = axis_of(shape, g);
   switch (g.kind) {
@@ -276,9 +277,9 @@ Lines make_lines(const Words& words, std::span<const Shape> strides, std::int64_
   lines.count = rows_of(shape);
   lines.k = shape[last];
   for (std::size_t t = 0; t < steps.size(); ++t) lines.tensors[t].last = lines.k == 1 ? 1 : steps[t][last];
-  for (int i = 0; i < last; ++i) {  // leading axes, those that lie evenly as one
+  for (int i = 0; i < last; ++i) {  // leading axes; evenly spaced neighbours become one
     if (shape[i] == 1) continue;
-    const int before = lines.leading - 1;  // the axis that was kept last
+    const int before = lines.leading - 1;  // the last axis kept so far
     bool even = before >= 0;
     for (std::size_t t = 0; t < steps.size() && even; ++t)
       even = lines.tensors[t].leading[static_cast<std::size_t>(before)] == shape[i] * steps[t][i];

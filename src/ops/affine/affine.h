@@ -1,4 +1,4 @@
-// What the affine ops share: which scale an element has, and a tensor seen as lines along its last axis.
+// Shared by the affine ops: which scale an element has, and a tensor seen as lines along its last axis.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace tern::affine {
 
-// A problem's words that every op of the family has, checked: sizes, axis, group, dtypes, format.
+// The problem fields that every affine op has. check_words() checks sizes, axis, group, dtypes and format.
 struct Words {
   Shape shape;
   AffineGranularity granularity;
@@ -32,7 +32,7 @@ Words words_of(const Problem& p) {
           .scale_dtype = p.scale_dtype,
           .even_groups = p.even_groups};
 }
-// A problem of an op that computes x/s as one of another such op: what both have.
+// Converts a problem of one op that computes x/s to that of another: copies the fields that both have.
 template <class Op, class Problem>
 typename Op::Problem problem_of(const Problem& p) {
   typename Op::Problem to;
@@ -49,21 +49,22 @@ typename Op::Problem problem_of(const Problem& p) {
   to.even_groups = p.even_groups;
   return to;
 }
-// What codes are clamped to; a bound that is not given is the format's. Without zero points 0 must be a code.
+// The range that codes are clamped to; a bound that is not given is the format's. Without zero points the range must
+// contain 0.
 Result<CodeRange> code_bounds(std::string_view op, Format format, std::optional<int> q_min, std::optional<int> q_max,
                               bool zero_points);
 // Whether x/s is computed in f64.
 constexpr bool in_f64(DType dtype, AffineMath math) { return dtype == DType::f64 || math == AffineMath::torch_cuda; }
 
-// The axis a granularity speaks of, counted from 0. The granularity must have been checked.
+// The granularity's axis, counted from 0. The granularity must have been checked.
 int axis_of(const Shape& shape, const AffineGranularity& granularity);
-// Rows of a shape: its elements without the last axis; and the last axis, 1 where there is none.
+// rows_of: the product of all axes but the last. last_of: the size of the last axis, 1 for rank 0.
 std::int64_t rows_of(const Shape& shape);
 std::int64_t last_of(const Shape& shape);
 inline bool is_empty(const Shape& shape) { return rows_of(shape) == 0 || last_of(shape) == 0; }
 
-// The indices of an element by its row-major number, and from them its scale and its offset in a strided tensor: the
-// definition, which the references use.
+// The indices of an element, computed by place_of() from its row-major number. offset() gives the element's offset in a
+// strided tensor, range_of() the number of its scale. This is the definition; the references use it.
 struct Place {
   std::array<std::int64_t, Shape::kMaxRank> at{};
   [[nodiscard]] std::int64_t offset(const Shape& strides) const {
@@ -75,21 +76,22 @@ struct Place {
 Place place_of(const Shape& shape, std::int64_t element);
 std::int64_t range_of(const Shape& shape, const AffineGranularity& granularity, const Place& place);
 
-// Scales and zero points of a call. Zero points are null where all are 0.
+// Scales and zero points of a call. `zero_points` is null if all are 0.
 struct Qparams {
   const void* scales = nullptr;
   DType scale_dtype = DType::f32;
   const std::int32_t* zero_points = nullptr;
   std::int64_t count = 0;
 };
-// Every scale finite and above 0 (with `reciprocal`, 1/s as well), every zero point in [q_min, q_max].
+// What bind_qparams() checks on a CPU: every scale is finite and above 0, with `reciprocal` 1/s is finite too, and
+// every zero point is in [q_min, q_max]. On a GPU the kernels check the values.
 struct QparamsRules {
   bool zero_points = false;
   CodeRange q = {};
   bool reciprocal = false;
-  DType math = DType::f32;  // that 1/s is computed in
+  DType math = DType::f32;  // the type 1/s is computed in
 };
-// Those of a problem that computes x/s, with the codes it clamps to.
+// The rules of a problem that computes x/s and clamps codes to q.
 template <class Problem>
 QparamsRules rules_of(const Problem& p, CodeRange q) {
   return {.zero_points = p.zero_points,
@@ -100,20 +102,20 @@ QparamsRules rules_of(const Problem& p, CodeRange q) {
 Result<Qparams> bind_qparams(const Where& where, const Words& words, const QparamsRules& rules,
                              const ConstTensorView& scales, const ConstTensorView& zero_points);
 
-// An output must share no byte with any of these; those without data are passed over.
 struct Named {
   std::string_view name;
   ConstTensorView view;
 };
+// Fails if the output shares a byte with one of the others. Views without data are skipped.
 Status check_all_apart(std::string_view op, const Named& output, std::initializer_list<Named> others);
 
-// A tensor as lines of k elements along its last axis. Axes are folded where strides and scales allow it, so that a
-// line is as long as it can be; elements keep their row-major order.
+// A tensor as lines of k elements along its last axis. Axes are merged where strides and scales allow it, to make lines
+// as long as possible; elements keep their row-major order.
 struct Lines {
   enum class Run : std::uint8_t {
     one,     // a line has one scale
     groups,  // a line has a scale for each `group` elements
-    each,    // every element of a line has its own
+    each,    // every element of a line has its own scale
   };
   std::int64_t count = 0, k = 0;
   Run run = Run::one;
@@ -125,7 +127,7 @@ struct Lines {
     const std::int64_t a = line / below % axis;
     return line / below / axis * outer_step + a / per_scale * axis_step + line % below * below_step;
   }
-  // Where a line begins in a strided tensor, in elements.
+  // The offset of a line in a strided tensor, in elements.
   [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t line, std::size_t tensor = 0) const {
     const Strides& of = tensors[tensor];
     std::int64_t offset = 0;
@@ -136,7 +138,7 @@ struct Lines {
     return leading == 0 ? 0 : offset + line * of.leading[0];
   }
 
-  // line = (outer * axis + a) * below + b; elements a of the axis share a scale by `per_scale`.
+  // line = (outer * axis + a) * below + b; `per_scale` neighbouring indices a share a scale.
   std::int64_t below = 1, axis = 1, per_scale = 1, outer_step = 0, axis_step = 0, below_step = 0;
   int leading = 0;
   std::array<std::int64_t, Shape::kMaxRank> sizes{};
@@ -147,16 +149,16 @@ struct Lines {
   static constexpr std::size_t kMaxTensors = 3;
   std::array<Strides, kMaxTensors> tensors{};
 };
-// `strides` has those of each tensor of the problem's shape. The problem must not be empty.
+// `strides` has one entry for each tensor of the problem's shape. The problem must not be empty.
 Lines make_lines(const Words& words, std::span<const Shape> strides, std::int64_t code_row_bytes);
 inline Lines make_lines(const Words& words, const Shape& strides, std::int64_t code_row_bytes) {
   return make_lines(words, std::span(&strides, 1), code_row_bytes);
 }
 
-// The elements of the longest range.
+// The number of elements in the longest range.
 std::int64_t longest_range(const Shape& shape, const AffineGranularity& granularity);
 
-// The error of the first non-finite element, by its row-major index.
+// The error for the first non-finite element of x in row-major order.
 Error non_finite_error(std::string_view op, const ConstTensorView& x);
 
 }  // namespace tern::affine

@@ -1,6 +1,6 @@
-// Tensors without gaps, of floats no wider than f32, on a GPU: their vectors are counted through from the first to the
-// last, and some of them in a row share each scale. What any of them needs beyond that (a division, a saturation, a
-// report) is looked for once a vector. For .cu files only.
+// A fast path on GPUs for dense tensors of floats no wider than f32. Vectors are numbered from first to last, and a
+// fixed number of consecutive vectors share each scale. Whether a vector needs a division, a saturation or a report is
+// tested once per vector. For .cu files only.
 #pragma once
 
 #include "ops/affine/cuda_lines.h"
@@ -9,20 +9,20 @@ namespace tern::affine {
 namespace {
 
 struct Flat {
-  std::uint32_t vectors = 0;  // 0: a problem of another kind
-  cuda::Divisor by_run = {};  // the vectors that share a scale
-  bool plain = false;         // scales of f32, no zero points
+  std::uint32_t vectors = 0;  // 0: the problem does not fit this path
+  cuda::Divisor by_run = {};  // divides by the number of vectors that share a scale
+  bool plain = false;         // f32 scales, no zero points
 
   [[nodiscard]] unsigned blocks() const { return (vectors + kThreads * kVectors - 1) / (kThreads * kVectors); }
   [[nodiscard]] __device__ std::uint32_t scale_of(std::uint32_t vector) const { return by_run.quotient(vector); }
 };
 
-// The thread's vector i.
+// The number of the thread's vector i.
 __device__ inline std::uint32_t flat_vector(int i) {
   return blockIdx.x * (kThreads * kVectors) + static_cast<unsigned>(i) * kThreads + threadIdx.x;
 }
 
-// Of the walk's first tensors, and of its codes where they are asked for.
+// Checks the first `tensors` tensors of the walk, and its codes if `codes` is set.
 template <class E>
 Flat flat_of(const Walk& walk, std::size_t tensors, bool codes) {
   const Lines& lines = walk.lines;
@@ -42,7 +42,7 @@ Flat flat_of(const Walk& walk, std::size_t tensors, bool codes) {
     run = std::min(lines.group, elements);
   } else if (lines.axis_step != 0) {
     run = lines.below * lines.k;
-    if (lines.axis * lines.below < lines.count) return {};  // the first scale comes again
+    if (lines.axis * lines.below < lines.count) return {};  // the scales repeat
   }
   if (run % kElems<E> != 0) return {};
   return {.vectors = static_cast<std::uint32_t>(elements / kElems<E>),
@@ -60,7 +60,7 @@ __device__ void flat_write(void* y, std::uint32_t vector, const Vector<E>& v) {
   __stcs(static_cast<uint4*>(y) + vector, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
 }
 
-// Codes of kBits of a vector of 4 or 8 elements.
+// Reads and writes the codes of a vector of 4 or 8 elements, kBits bits each.
 template <class E, int kBits>
 struct FlatCodes {
   using Word = std::conditional_t<kElems<E> * kBits == 64, uint2,
@@ -87,11 +87,11 @@ struct FlatCodes {
   }
 };
 
-// A scale and a zero point as they were found; kPlain as Flat has it.
+// A scale and a zero point as loaded, not yet checked; kPlain is Flat::plain.
 template <class E, bool kPlain>
 struct FlatGiven {
   static constexpr bool kMayBeNarrow = !kPlain && sizeof(typename E::Raw) == 2;
-  unsigned bits = 0;  // of the scale: looked at where it is used, so that the next vector's need not wait for it
+  unsigned bits = 0;  // the raw scale, converted only on use, so that the next vector's load need not wait for it
   int zero = 0;
 
   __device__ void read(const Walk& walk, std::uint32_t at) {
@@ -109,7 +109,7 @@ struct FlatGiven {
   [[nodiscard]] __device__ bool zero_is_code(const Walk& walk) const {
     return kPlain || static_cast<unsigned>(zero - walk.q.min) <= static_cast<unsigned>(walk.q.max - walk.q.min);
   }
-  // One that is never quick where the two cannot be used.
+  // If the scale or the zero point is invalid, quick() of the result always fails.
   [[nodiscard]] __device__ Rounding<float> rounding(const Walk& walk) const {
     const float of_zero = kPlain ? 0.0F : static_cast<float>(zero);
     Rounding<float> made(scale(walk), walk.reciprocal, static_cast<float>(walk.q.min - walk.beyond) - of_zero,
@@ -119,7 +119,7 @@ struct FlatGiven {
   }
 };
 
-// The integers of a vector, each added to kWhole; whether they are to be used.
+// Computes the rounded integers of a vector, each plus kWhole. Returns whether they are valid.
 template <class E>
 __device__ bool flat_quick(const Rounding<float>& rounding, const Vector<E>& v, float (&sums)[kElems<E>]) {
   float x[kElems<E>];
@@ -128,8 +128,8 @@ __device__ bool flat_quick(const Rounding<float>& rounding, const Vector<E>& v, 
   return rounding.quick(x, sums);
 }
 
-// store(vector, sums, zero point, rounding) for each of the thread's vectors: those that need more than products come
-// last, read once more.
+// Calls store(vector, sums, zero point, rounding) for each of the thread's vectors. Vectors that need more than
+// products are read again and handled last.
 template <class E, bool kPlain, class Store>
 __device__ void flat_round(const Walk& walk, const Flat& flat, const void* x, Store store) {
   Vector<E> vectors[kVectors];
@@ -156,7 +156,7 @@ __device__ void flat_round(const Walk& walk, const Flat& flat, const void* x, St
 #pragma unroll 1
   for (; again != 0; again &= again - 1) {
     const std::uint32_t at = flat_vector(__ffs(static_cast<int>(again)) - 1);
-    const By<E, float> by(walk, flat.scale_of(at));  // reports what is wrong with it
+    const By<E, float> by(walk, flat.scale_of(at));  // reports an invalid scale or zero point
     Vector<E> v = flat_read<E>(x, at);
     if (!v.finite()) v.mend(walk.report, walk.saturate, std::int64_t{at} * kElems<E>);
     float sums[kElems<E>];

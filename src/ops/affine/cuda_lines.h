@@ -1,10 +1,10 @@
-// How the CUDA kernels of the affine ops walk their lines: some threads take a tile of one line, each of them some
-// vectors of it, and each vector finds its scale and zero point. For .cu files only.
+// How the CUDA kernels of the affine ops walk lines: a group of threads takes a tile of one line, each thread takes up
+// to kVectors vectors of the tile, and looks up the scale and zero point of each. For .cu files only.
 //
 //    line   [ tile 0 .............................. ][ tile 1 ....
 //            v0 v1 v2 ... v255   v256 ...                a vector: 16 bytes of floats
 //            |  |         |      |
-//     thread 0  1        255     0 ...                   a line that is short has fewer threads, a power of two
+//     thread 0  1        255     0 ...                   a short line gets fewer threads, a power of two
 #pragma once
 
 #include "base/checked.h"
@@ -15,11 +15,11 @@
 namespace tern::affine {
 namespace {
 
-constexpr int kThreads = 256;  // of a block
-constexpr int kVectors = 4;    // of a thread, all read before the first is used
+constexpr int kThreads = 256;  // per block
+constexpr int kVectors = 4;    // per thread, all loaded before the first is used
 constexpr std::int64_t kLargestTile = std::int64_t{kThreads} * kVectors * 8;
 
-// Threads that walk a line of k elements together, a power of two.
+// The number of threads that walk a line of k elements together, a power of two.
 template <class E>
 int threads_of_line(std::int64_t k, int most) {
   int threads = 1;
@@ -27,31 +27,31 @@ int threads_of_line(std::int64_t k, int most) {
   return threads;
 }
 
-// Where a thread's `width`, a power of two, is among those of all blocks of kThreads.
+// The index, in the whole grid, of this thread's group of `width` threads. `width` is a power of two.
 __device__ inline std::int64_t place_of_block(int width) {
   const int shift = __ffs(width) - 1;
   return static_cast<std::int64_t>(blockIdx.x) * (kThreads >> shift) + (static_cast<int>(threadIdx.x) >> shift);
 }
 
-// Lines, and scales and zero points beside them, as a kernel gets them.
+// What a kernel gets: the lines and their scales and zero points.
 struct Walk {
   Lines lines;
-  int width = kThreads;             // threads of a tile
-  std::int64_t tiles = 0;           // of a line
+  int width = kThreads;             // threads per tile
+  std::int64_t tiles = 0;           // per line
   std::int64_t all = 0;             // tiles of all lines
-  cuda::Divisor by_tiles = {};      // there are fewer than 2^31 tiles where a line has more than one: 2^43 elements
-  cuda::Divisor by_group = {};      // where a group is not longer than the largest tile
-  std::int64_t groups_of_tile = 0;  // where each tile begins with a group, else 0
+  cuda::Divisor by_tiles = {};      // if a line has several tiles: fewer than 2^31 tiles then, 2^43 elements
+  cuda::Divisor by_group = {};      // set if a group is not longer than the largest tile
+  std::int64_t groups_of_tile = 0;  // groups per tile if every tile begins with a group, else 0
   bool plain_scales = false;        // a line's first scale is at line * axis_step
   bool one_each = false;            // every vector lies in one range
   Access access[Lines::kMaxTensors];
   CodeAccess codes;
 
   const void* scales = nullptr;
-  bool scales_f32 = true;  // else of the floats' type
+  bool scales_f32 = true;  // else of the tensor's type
   const std::int32_t* zero_points = nullptr;
-  CodeRange q = {};  // what a zero point may be, and what is clamped to
-  int beyond = 0;    // codes outside of q that are still told apart
+  CodeRange q = {};  // codes are clamped to q, and zero points must be in it
+  int beyond = 0;    // results are clamped this many codes outside q; fake_quantize's mask needs 1
   bool reciprocal = false, saturate = false;
   cuda::Report report = {};
 
@@ -60,7 +60,7 @@ struct Walk {
 
 inline bool on_boundary(const void* p, std::int64_t bytes) { return reinterpret_cast<std::intptr_t>(p) % bytes == 0; }
 
-// How a tensor's vectors are read along the lines; `step_elems` lie between the places where vectors may begin.
+// How a tensor's vectors are read along the lines. Runs of vectors begin `step_elems` elements apart.
 template <class E>
 Access access_of(const Lines& lines, std::size_t tensor, const void* data, std::int64_t step_elems = kElems<E>) {
   constexpr std::int64_t kSize = sizeof(typename E::Raw);
@@ -77,7 +77,7 @@ CodeAccess code_access_of(const Lines& lines, Format format, const void* codes, 
                     step_elems % kElems<E> == 0};
 }
 
-// `tensors` has the data of each that the lines have strides for.
+// `tensors` has the data of each tensor that the lines have strides for.
 template <class E>
 Walk make_walk(const Lines& lines, std::initializer_list<const void*> tensors, Format format, const void* codes,
                const cuda::Launch& launch) {
@@ -105,7 +105,7 @@ inline void give_qparams(Walk& walk, const Qparams& qparams, CodeRange q) {
   walk.q = q;
 }
 
-// Lines::scale_of, cheaper.
+// Lines::scale_of() with cheaper divisions.
 __device__ inline std::int64_t first_scale_of(const Walk& walk, std::int64_t line) {
   const Lines& lines = walk.lines;
   if (walk.plain_scales) return line * lines.axis_step;
@@ -114,7 +114,7 @@ __device__ inline std::int64_t first_scale_of(const Walk& walk, std::int64_t lin
   return outer * lines.outer_step + a / lines.per_scale * lines.axis_step + b * lines.below_step;
 }
 
-// Where a thread is. Columns count from the tile's first.
+// The tile that a thread works on. Columns are counted from the tile's first.
 template <class E>
 struct Tile {
   std::int64_t line, first_column, rest;  // rest: columns from the tile's first to the end of the line
@@ -142,7 +142,7 @@ struct Tile {
     else
       first_scale += cuda::divide(first_column, walk.lines.group, into_group);
   }
-  // Of the thread's vector i.
+  // The first column of the thread's vector i.
   [[nodiscard]] __device__ int column(int i) const { return (i * width + thread) * kElems<E>; }
   [[nodiscard]] __device__ int count(int column) const {
     const std::int64_t left = rest - column;
@@ -152,7 +152,7 @@ struct Tile {
     if (walk.lines.run == Lines::Run::one) return first_scale;
     if (walk.lines.run == Lines::Run::each) return first_scale + column;
     const std::int64_t at = into_group + column;
-    if (walk.lines.group > kLargestTile) return first_scale + (at >= walk.lines.group ? 1 : 0);  // one ends at most
+    if (walk.lines.group > kLargestTile) return first_scale + (at >= walk.lines.group ? 1 : 0);  // at most two groups
     return first_scale + walk.by_group.quotient(static_cast<std::uint32_t>(at));
   }
   // The row-major index of a column's element.
@@ -166,7 +166,7 @@ __device__ T* line_of(const Walk& walk, const Tile<E>& tile, T* data, std::size_
   return static_cast<Raw*>(data) + walk.lines.offset_of(tile.line, tensor);
 }
 
-// A scale and a zero point, looked at: those a GPU has, nobody could check before.
+// A scale and a zero point, checked here and reported if invalid: the host cannot read values in GPU memory.
 template <class E, class Math>
 struct Qparam {
   Math scale;
@@ -182,7 +182,7 @@ struct Qparam {
   }
 };
 
-// The rounding of elements that share a scale, and what their results need.
+// The scale, zero point and rounding of elements that share a scale.
 template <class E, class Math>
 struct By {
   Qparam<E, Math> given;
@@ -195,7 +195,8 @@ struct By {
   }
 };
 
-// f(j, sum, by) for each of a vector's n elements: `sum` is its integer added to kWhole.
+// Calls f(j, sum, by) for each of a vector's n elements, with `one_each` for all kElems. `sum` is the rounded integer
+// plus kWhole.
 template <class E, class Math, class F>
 __device__ void round_each(const Walk& walk, const Tile<E>& tile, int column, int n, const Vector<E>& v, F f) {
   if (walk.one_each) {

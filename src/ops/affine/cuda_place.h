@@ -1,5 +1,5 @@
-// Where an element of an affine problem lies and which scale it has, by its indices, for the plain CUDA kernels: the
-// definition of range_of() said again, and back. For .cu files only.
+// For the plain CUDA kernels: the offsets and the range of an element from its indices, as range_of() defines them, and
+// the elements of a range. For .cu files only.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +11,7 @@ namespace tern::affine {
 namespace {
 
 constexpr int kPlainThreads = 256;
-constexpr int kPlainBlocks = 64;  // for each multiprocessor: enough to fill it several times
+constexpr int kPlainBlocks = 64;  // per multiprocessor: enough to fill it several times
 
 struct CudaPlaces {
   int rank;
@@ -23,7 +23,7 @@ struct CudaPlaces {
   const void* scales;
   bool scales_f32;
   const std::int32_t* zero_points;
-  CodeRange q;  // what a zero point may be
+  CodeRange q;  // allowed zero points
   cuda::Report report;
 };
 
@@ -74,9 +74,9 @@ struct CudaPlace {
   }
 };
 
-// A range: how many elements it has, and the row-major index of each.
+// A range: the number of its elements and the row-major index of each.
 struct CudaRange {
-  std::int64_t n, first, run, step;  // runs of elements side by side, `step` from one to the next
+  std::int64_t n, first, run, step;  // runs of `run` neighbours, which begin `step` apart
   __device__ CudaRange(const CudaPlaces& of, std::int64_t range) {
     using Kind = AffineGranularity::Kind;
     const std::int64_t elements = of.rows * of.k;
@@ -104,7 +104,7 @@ __device__ typename E::Math cuda_value(const void* x, std::int64_t offset, bool 
   return saturate ? cuda::saturated<E>(v) : v;
 }
 
-// The scale and zero point of a range, and what they make of x.
+// The scale and zero point of a range, and the quotient and code they give for x.
 template <class E, class Math>
 struct CudaQparam {
   Math scale;

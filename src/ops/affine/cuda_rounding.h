@@ -1,5 +1,5 @@
-// rne(x/s) on a GPU, clamped: equal to the rounded quotient wherever that decides an integer, hardly ever by a
-// division. For .cu files only.
+// Clamped rne(x/s) on a GPU: the same integers as rounding the quotient, almost always without a division. For .cu
+// files only.
 #pragma once
 
 #include "ops/cuda_words.h"
@@ -7,15 +7,15 @@
 namespace tern::affine {
 namespace {
 
-// Added to it, a number of less than 2^21 is rounded to an integer, which the lowest bits hold.
+// Adding a number below 2^21 in magnitude rounds it to an integer, which the lowest bits of the sum hold.
 template <class Math>
 constexpr Math kWhole = static_cast<Math>(sizeof(Math) == 4 ? 0x1.8p23 : 0x1.8p52);
 
-// The exact x/s and its roundings lie between x * lower and x * upper, which are 2^-21 (f64: 2^-49) of 1/s apart from
-// it on either side. Added to kWhole each is rounded once, to an integer where it is not far too large, and a larger
-// number never to a smaller one: where both sums are the same, so is that of the quotient. Elsewhere, hardly ever, and
-// where x is not finite, the quotient itself decides. Scales so small or large that a product could leave the range of
-// normal numbers have NaN for factors, which is never the same.
+// `lower` and `upper` are an approximate 1/s times 1 - 2^-21 and 1 + 2^-21 (f64: 2^-49), so the exact x/s and its
+// roundings lie between x * lower and x * upper. quick() adds kWhole to both products with one FMA each. This rounds
+// each once, to an integer unless it is far too large, and rounding is monotonic: if both sums are equal, the quotient
+// gives the same sum. If they differ, which is rare, or x is not finite, the caller divides. For an s so small or large
+// that a product could leave the range of normal numbers `lower` is NaN, so the sums never compare equal.
 template <class Math>
 struct Rounding {
   Math scale, low, high;
@@ -31,12 +31,12 @@ struct Rounding {
     upper = inverse * (1 + kApart);
     lower = scale >= kSmall && scale <= kLarge ? inverse * (1 - kApart) : not_a_number();
   }
-  // Whether 1/s is finite where it is asked for.
+  // Whether 1/s is finite, if the problem uses it.
   [[nodiscard]] __device__ bool usable() const { return !reciprocal || cuda::finite(1 / scale); }
-  // No quick() of this will do.
+  // Makes every later quick() fail.
   __device__ void distrust() { lower = not_a_number(); }
 
-  // The integers, clamped, each added to kWhole; whether they are to be used.
+  // Computes the clamped integers, each plus kWhole. Returns whether they are valid.
   template <int kCount>
   __device__ bool quick(const Math (&x)[kCount], Math (&w)[kCount]) const {
     Math apart = 0;
@@ -56,12 +56,12 @@ struct Rounding {
   }
   [[nodiscard]] __device__ Math sum(Math x) const { return sum_of(quotient(x)); }
   [[nodiscard]] __device__ Math sum_of(Math quotient) const { return clamped(quotient, low, high) + kWhole<Math>; }
-  // x/s, rounded once or, by the reciprocal, twice.
+  // x/s, rounded once, or twice with the reciprocal.
   [[nodiscard]] __device__ Math quotient(Math x) const { return reciprocal ? x * (1 / scale) : x / scale; }
 
  private:
   static __device__ Math not_a_number() { return static_cast<Math>(__uint_as_float(0x7FC00000U)); }
-  static __device__ float near_inverse(float v) {  // off by 2^-23
+  static __device__ float near_inverse(float v) {  // relative error up to 2^-23
     float inverse;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(v));
     return inverse;

@@ -1,5 +1,5 @@
 // Vectors of floats and of their codes, as the CUDA kernels of the affine ops read and write them: 16 bytes of floats,
-// four elements at least, so that their codes are whole bytes in every format. For .cu files only.
+// at least four elements, so that their codes fill whole bytes in every format. For .cu files only.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +12,8 @@ namespace {
 template <class E>
 constexpr int kElems = sizeof(typename E::Raw) == 2 ? 8 : 4;
 
-// Elements of a tensor along a line: `stride` apart; `whole` where vectors lie on boundaries of 16 bytes.
+// How to access a tensor along a line: elements are `stride` apart; `whole` means that vectors are contiguous and
+// 16-byte aligned.
 struct Access {
   std::int64_t stride = 1;
   bool whole = false;
@@ -39,7 +40,7 @@ struct Vector {
     else
       return E::widen(raw(j));
   }
-  // Of a vector whose words were 0.
+  // The words must be 0 before the first set(): 16-bit elements are ORed in.
   __device__ void set(int j, Raw v) {
     if constexpr (sizeof(Raw) == 2) {
       w[j / 2] |= static_cast<unsigned>(v) << (16 * (j % 2));
@@ -50,7 +51,7 @@ struct Vector {
       w[2 * j + 1] = static_cast<unsigned>(__double2hiint(v));
     }
   }
-  // All elements, each rounded once.
+  // Sets all elements, each rounded once.
   __device__ void round(const Math (&v)[kElems<E>]) {
     if constexpr (sizeof(Raw) == 2) {
 #pragma unroll
@@ -61,7 +62,7 @@ struct Vector {
     }
   }
 
-  // n elements from the one at this column of a line on; the others are 0.
+  // Reads n elements of a line from `column` on; sets the others to 0.
   __device__ void read(const void* line, const Access& access, std::int64_t column, int n) {
     const auto* from = static_cast<const Raw*>(line) + column * access.stride;
     if (access.whole && n == kElems<E>) {
@@ -91,14 +92,14 @@ struct Vector {
       if (j < n) to[j * access.stride] = raw(j);
   }
 
-  // 0 * x is NaN for what is not finite, and so is every sum with it.
+  // 0 * x is NaN if x is not finite, and NaN stays in the sum.
   [[nodiscard]] __device__ bool finite() const {
     Math sum = 0;
 #pragma unroll
     for (int j = 0; j < kElems<E>; ++j) sum = fma(value(j), Math{0}, sum);
     return sum == 0;
   }
-  // Of elements that are not finite: the first reported, its index counted from `index`, or all saturated.
+  // Saturates the non-finite elements, or reports the first of them; `index` is the row-major index of element 0.
   __device__ void mend(const cuda::Report& report, bool saturate, std::int64_t index) {
     int bad = 0;
     Vector mended{};
@@ -114,13 +115,14 @@ struct Vector {
   }
 };
 
-// How codes of a byte or less lie: `whole` where those of a vector lie on a boundary of their size.
+// How to access codes of 8 bits or fewer: `whole` means that a vector's codes are aligned to their size.
 struct CodeAccess {
   int bits = 8;
   bool whole = false;
 };
 
-// Four codes, a byte each, become those of a format, the first in the low bits; and back.
+// narrowed() packs four codes of one byte each into `bits` bits each, the first in the low bits; widened() is the
+// inverse.
 __device__ inline unsigned narrowed(unsigned bytes, int bits) {
   if (bits == 8) return bytes;
   if (bits == 4) {
@@ -135,7 +137,7 @@ __device__ inline unsigned narrowed(unsigned bytes, int bits) {
 __device__ inline unsigned widened(unsigned codes, int bits) {
   if (bits == 8) return codes;
   if (bits == 4) {
-    codes &= 0xFFFFU;  // what lies above belongs to the next four
+    codes &= 0xFFFFU;  // the upper bits belong to the next four codes
     codes = (codes | codes << 8) & 0x00FF00FFU;
     return (codes | codes << 4) & 0x0F0F0F0FU;
   }
@@ -152,7 +154,7 @@ struct Codes {
   static constexpr int kWords = kElems<E> / 4;
   unsigned w[kWords];
 
-  // The low bytes of what stands for each element; of those from n on 0, which is the padding.
+  // Takes the low byte of code[j] for each element j. Bytes from element n on become 0, the padding.
   __device__ void take(const unsigned (&code)[kElems<E>], int n) {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
@@ -161,7 +163,7 @@ struct Codes {
       if (n < 4 * i + 4) w[i] &= n <= 4 * i ? 0U : (1U << (8 * (n - 4 * i))) - 1;
     }
   }
-  // Of integers that were each added to a number whose lowest bits are 0.
+  // Takes integers that were each added to kWhole, whose lowest bits are 0, and adds the zero point.
   template <class Math>
   __device__ void take_sums(const Math (&sums)[kElems<E>], int zero, int n = kElems<E>) {
     unsigned code[kElems<E>];
@@ -169,7 +171,7 @@ struct Codes {
     for (int j = 0; j < kElems<E>; ++j) code[j] = low_bits(sums[j]) + static_cast<unsigned>(zero);
     take(code, n);
   }
-  // Of a vector of n elements that begins at this column of a line.
+  // Writes the codes of a vector of n elements that begins at this column of a line.
   __device__ void write(std::uint8_t* line, const CodeAccess& access, std::int64_t column, int n) const {
     const int bits = access.bits;
     std::uint8_t* to = line + column * bits / 8;

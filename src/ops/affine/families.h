@@ -1,4 +1,4 @@
-// The ranges of a tensor as the lines they lie on, for ops that look at a range as a whole.
+// Maps the ranges of a tensor to lines, for ops that need all elements of a range together.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace tern::affine {
 
-// One range that lies on pieces of lines (Run::one and Run::groups), or, side by side, the ranges of a stretch of lines
-// on which every column is one (Run::each). Elements of a range are in row-major order: line by line.
+// With Run::one and Run::groups: one range, which has a piece on each of its lines. With Run::each: several adjacent
+// ranges, one for each column of the same lines. The elements of a range are in row-major order, line by line.
 struct Family {
-  std::int64_t range = 0;   // its number; of Run::each that of the first column
-  std::int64_t lines = 1;   // how many
-  std::int64_t column = 0;  // where its pieces begin on each
+  std::int64_t range = 0;   // the range's number; with Run::each that of the first column
+  std::int64_t lines = 1;   // number of lines
+  std::int64_t column = 0;  // where the piece begins on each line
   std::int64_t len = 0;     // elements of a piece
   [[nodiscard]] constexpr std::int64_t line(std::int64_t i) const { return base + i / inner * outer_step + i % inner; }
 
@@ -30,7 +30,7 @@ class Families {
       count_ = lines.count * per_line_;
     } else if (lines.run == Lines::Run::one) {
       count_ = lines.axis;
-    } else if (lines.axis_step != 0) {  // groups of another axis; else one for each column of all lines
+    } else if (lines.axis_step != 0) {  // groups along another axis; otherwise each column of the tensor is a range
       per_line_ = ceil_div(lines.axis, lines.per_scale);
       count_ = outers * per_line_ * lines.below;
     }
@@ -61,7 +61,7 @@ class Families {
   }
 
  private:
-  Lines lines_;  // a copy: a GPU gets it with its job
+  Lines lines_;  // a copy, because it is passed to GPU kernels by value
   std::int64_t count_ = 1, per_line_ = 1;
 };
 

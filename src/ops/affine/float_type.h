@@ -1,4 +1,4 @@
-// The types of floats that the loops of the affine ops compute in f32, as indices of their tables.
+// The float types that the affine ops' SIMD loops compute in f32, as indices into the loop tables.
 #pragma once
 
 namespace tern::affine {

@@ -1,4 +1,4 @@
-// Elements of f32, f16 and bf16 as vectors of f32, and back, over any set of vector words.
+// Loads f32, f16 and bf16 elements as vectors of f32 and stores them back, for any SIMD instruction set.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the affine ops have of their own on a GPU: the choice of kernels, and findings that nobody could make before.
+// What is special to the affine ops on a GPU: kernel selection, and errors that only the kernels can detect.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -17,7 +17,8 @@ namespace {
 
 Machine turing() { return {.device = {DeviceKind::cuda, 0}, .capabilities = Capabilities::of(Capability::sm_75)}; }
 
-// The first of the list, where it is in this build; all others say that they need a CPU, or another format.
+// cuda_sm75 must be selected if this build has it, and no kernel otherwise. The CPU kernels are rejected because they
+// need a CPU.
 template <class Op>
 void expect_own_kernel() {
   const auto facts = OpTraits<Op>::facts({.shape = {4, 4}});
@@ -43,7 +44,8 @@ TEST(AffineOnGpu, HasItsOwnKernels) {
   expect_own_kernel<DynamicQuantize>();
 }
 
-// What looks at a range many times is refused with its reason where that would take too long; the CPU takes it.
+// Methods that scan a range many times are rejected on a GPU, with a reason, when the range is too long; a CPU accepts
+// them.
 TEST(AffineOnGpu, LongRangesOfSlowMethodsNeedACpu) {
   constexpr std::int64_t kLong = std::int64_t{1} << 21;
   for (const QparamsMethod method : {QparamsMethod::mse, QparamsMethod::percentile, QparamsMethod::absmax})
@@ -55,23 +57,24 @@ TEST(AffineOnGpu, LongRangesOfSlowMethodsNeedACpu) {
       const auto facts = OpTraits<ChooseQparams>::facts(p);
       ASSERT_TRUE(facts.ok());
       EXPECT_EQ(facts->refused_on_gpu.empty(), k < kLong || method == QparamsMethod::absmax);
-      const auto there = select_kernel(kernel_list(), *facts, turing(), Options{}, {});
-      const auto here = select_kernel(kernel_list(), *facts, Machine{}, Options{}, {});
-      ASSERT_TRUE(there.ok() && here.ok());
-      EXPECT_NE(here->kernel, nullptr);
-      int said = 0;
-      for (const Rejection& r : there->explanation.rejections)
-        said += r.kernel == "choose_qparams.s8.cuda_sm75" && r.reason.find("is found on a CPU") != std::string::npos
-                    ? 1
-                    : 0;
-      EXPECT_EQ(said, facts->refused_on_gpu.empty() ? 0 : 1);
+      const auto on_gpu_machine = select_kernel(kernel_list(), *facts, turing(), Options{}, {});
+      const auto on_cpu_machine = select_kernel(kernel_list(), *facts, Machine{}, Options{}, {});
+      ASSERT_TRUE(on_gpu_machine.ok() && on_cpu_machine.ok());
+      EXPECT_NE(on_cpu_machine->kernel, nullptr);
+      int matching = 0;
+      for (const Rejection& r : on_gpu_machine->explanation.rejections)
+        matching += r.kernel == "choose_qparams.s8.cuda_sm75" && r.reason.find("is found on a CPU") != std::string::npos
+                        ? 1
+                        : 0;
+      EXPECT_EQ(matching, facts->refused_on_gpu.empty() ? 0 : 1);
     }
 }
 
 constexpr std::int64_t kRows = 300, kGroups = 3, kK = 384;
 const AffineGranularity kGranularity = AffineGranularity::group(128);
 
-// Data of the GPU: elements of 1, codes of 1, scales of 0.5 and zero points of 3, one of which may be bad.
+// Tensors on the GPU: elements of 1, codes of 1, scales of 0.5 and zero points of 3; one scale or zero point may be
+// invalid.
 struct Data {
   Tensor x, other, codes, scales, zero_points, of_scales, of_zero_points;
   static Tensor on_gpu(const void* data, DType dtype, const Shape& shape) {
@@ -115,7 +118,7 @@ typename Op::Problem problem() {
   return p;
 }
 
-// Nobody can look at scales and zero points of a GPU before its kernels do.
+// The host cannot check scales and zero points in GPU memory, so the kernels must.
 TEST(AffineOnGpu, BadScalesAndZeroPointsAreNamed) {
   if (test::gpu() == nullptr) GTEST_SKIP() << "no CUDA device";
   for (const char* isa : {"cuda_sm75", "cuda_simple"})
@@ -157,7 +160,7 @@ TEST(AffineOnGpu, BadScalesAndZeroPointsAreNamed) {
       }
 }
 
-// A call with a finding leaves the next one alone.
+// An error found in one call must not affect the next.
 TEST(AffineOnGpu, ChosenScalesServeTheNextCall) {
   if (test::gpu() == nullptr) GTEST_SKIP() << "no CUDA device";
   Data d(7);

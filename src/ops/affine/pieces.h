@@ -1,5 +1,5 @@
-// How the CPU drivers of the affine ops cut lines into pieces for threads, and read what the loops cannot take in
-// place.
+// For the CPU drivers of the affine ops: cuts lines into pieces for threads, and copies data that the SIMD loops cannot
+// read or write in place.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,16 @@
 
 namespace tern::affine {
 
-constexpr std::int64_t kChunk = 2048;  // elements of one call of the loops: what is copied stays in the first caches
-constexpr std::int64_t kElemsPerPiece = 16 * kChunk;  // begins on a byte in every format
-constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below some microseconds of work another thread does not pay
-// Results of more bytes than this will not be found in the cache, and bypass it: else each of their lines is read
-// first.
+constexpr std::int64_t kChunk = 2048;                 // elements per call of the loops: copies stay in the first caches
+constexpr std::int64_t kElemsPerPiece = 16 * kChunk;  // a piece begins at a whole byte in every format
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;  // below some microseconds of work another thread does not pay off
+// Results of this many bytes or more would not stay in the cache, so they are written with streaming stores. A normal
+// store would first read every cache line.
 constexpr std::int64_t kStreamBytes = 32 << 20;
 
-// chunk(scratch, line, at, n) for every n <= kMost elements of a tensor, on several threads, each with a Scratch of
-// its own; done() where a thread has no more. A chunk that answers false ends the walk, and each_chunk answers it.
+// Calls chunk(scratch, line, at, n) for every chunk of n <= kMost elements of the lines, on several threads. Each
+// thread has one Scratch and calls done() when it has no more work. If a chunk returns false, the walk stops early and
+// each_chunk returns false.
 template <class Scratch, std::int64_t kMost = kChunk, class Chunk, class Done>
 bool each_chunk(const Lines& lines, const Threads& threads, Chunk chunk, Done done) {
   const std::int64_t per_line = ceil_div(lines.k, kElemsPerPiece);
@@ -45,9 +46,10 @@ bool each_chunk(const Lines& lines, const Threads& threads, Chunk chunk, Done do
 
 inline FloatType float_type(DType dtype) { return dtype == DType::f16 ? kF16 : dtype == DType::bf16 ? kBf16 : kF32; }
 
-// Cuts n elements of a line from `at` where its ranges end: f(done, count, len, range) has, behind `done` elements,
-// `count` ranges of `len` each, the first of them the line's number `range`. So come the end of a range that began
-// before, whole ranges, and the begin of one that ends behind. Not for Run::each.
+// Splits elements [at, at + n) of a line at range boundaries. f(done, count, len, range) gets `count` consecutive parts
+// of `len` elements each, which begin at element at + done; the first part belongs to the line's range number `range`.
+// The calls cover the rest of a range that began before `at`, then whole ranges, then the beginning of the last range.
+// Not for Run::each.
 template <class Fn>
 void each_part(const Lines& lines, std::int64_t at, std::int64_t n, Fn f) {
   const std::int64_t len = lines.run == Lines::Run::groups ? lines.group : lines.k;
@@ -59,12 +61,12 @@ void each_part(const Lines& lines, std::int64_t at, std::int64_t n, Fn f) {
     done += count * each;
   }
 }
-// How many ranges it sees.
+// The number of ranges that elements [at, at + n) belong to.
 inline std::int64_t parts_of(const Lines& lines, std::int64_t at, std::int64_t n) {
   return lines.run == Lines::Run::groups ? (at + n - 1) / lines.group - at / lines.group + 1 : 1;
 }
 
-// n elements `stride` apart, one after the other; and back.
+// gather: copies n elements that are `stride` apart to contiguous memory; scatter: the inverse.
 template <class Bits>
 void gather_as(const void* x, std::int64_t stride, std::int64_t n, void* to) {
   for (std::int64_t i = 0; i < n; ++i) store_element(to, i, load_element<Bits>(x, i * stride));
@@ -83,15 +85,15 @@ inline void scatter(const void* x, DType dtype, std::int64_t stride, std::int64_
                              : scatter_as<std::uint64_t>(x, stride, n, to);
 }
 
-// n elements with those that are not finite saturated, as f32 or f64: the type is answered. `to` may be x.
+// Writes n elements as f32 or f64, with non-finite ones saturated, and returns the type written. `to` may be x.
 inline DType saturate(const void* x, DType dtype, std::int64_t n, void* to) {
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
-  for (std::int64_t i = n - 1; i >= 0; --i)  // so that what is still to be read is not overwritten
+  for (std::int64_t i = n - 1; i >= 0; --i)  // backwards, so that widening in place does not overwrite unread elements
     write_element(to, wide, i, saturated(read_element(x, dtype, i), dtype));
   return wide;
 }
 
-// Up to kChunk scales and zero points as the loops want them: in place where they can, else copied.
+// Up to kChunk scales and zero points in the types and alignment the loops need: in place if possible, else copied.
 class QparamsScratch {
  public:
   template <class T>

@@ -1,4 +1,4 @@
-// A copy out of the first cache into memory that need not be cached, over any set of vector words.
+// Copies from the first-level cache to memory with non-temporal stores, for any SIMD instruction set.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Streaming {
     const auto* x = static_cast<const std::uint8_t*>(from);
     auto* y = static_cast<std::uint8_t*>(to);
     const auto n = static_cast<std::size_t>(bytes);
-    std::size_t at = (kBytes - reinterpret_cast<std::uintptr_t>(y) % kBytes) % kBytes;  // streams only where aligned
+    std::size_t at = (kBytes - reinterpret_cast<std::uintptr_t>(y) % kBytes) % kBytes;  // S::stream() must be aligned
     if (at > n) at = n;
     __builtin_memcpy(y, x, at);
     for (; at + kBytes <= n; at += kBytes)

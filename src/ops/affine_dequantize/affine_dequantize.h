@@ -1,4 +1,5 @@
-// affine_dequantize: y = float(code - zp) * s, with given s and zp for each range; one rounding, then y's type.
+// affine_dequantize: y = float(code - zp) * s, with a given s and zp for each range; rounded once, then once more if y
+// is f16 or bf16.
 #pragma once
 
 #include "ops/affine/affine.h"

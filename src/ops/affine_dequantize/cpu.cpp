@@ -1,4 +1,4 @@
-// Drives the loops of an instruction set over the lines of a tensor: threads, strides, types of scales, packed codes.
+// CPU driver: runs the SIMD loops over the lines of a tensor. Handles threads, strides, scale types and packed codes.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ using affine::Lines;
 
 // Buffers of one thread, for what the loops cannot read or write in place.
 struct Scratch {
-  alignas(64) double y[kChunk];  // of any type
+  alignas(64) double y[kChunk];  // elements of any type
   affine::QparamsScratch qparams;
   std::uint8_t codes[kChunk];
 };
@@ -47,7 +47,7 @@ class Driver {
   }
 
  private:
-  // n <= kChunk elements of a line from `at`, which begins a byte.
+  // Dequantizes n <= kChunk elements of a line from column `at`, whose code begins a byte.
   void chunk(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) const {
     const std::uint8_t* codes = p_.codes + line * lines_.code_bytes + at / per_byte_;
     if (per_byte_ > 1) {

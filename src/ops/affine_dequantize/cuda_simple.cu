@@ -1,4 +1,4 @@
-// affine_dequantize on a GPU as it is easiest to read: one thread for each element, by its indices.
+// A plain affine_dequantize for GPUs, written to be read: one thread for each element, found by its indices.
 #include "ops/affine/cuda_place.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 

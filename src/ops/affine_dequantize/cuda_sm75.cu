@@ -1,4 +1,4 @@
-// affine_dequantize for every GPU from sm_75: limited by memory, for every granularity, format, layout and alignment.
+// affine_dequantize for GPUs from sm_75 on: memory-bound, for every granularity, format, layout and alignment.
 #include "ops/affine/cuda_flat.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
 
@@ -14,11 +14,12 @@ struct Job {
   affine::Flat flat;
   const std::uint8_t* codes;
   void* y;
-  unsigned signs;  // of four codes the highest bits, where they are signs
-  int sign;        // one of them
+  unsigned signs;  // the sign bits of four codes; 0 if codes are unsigned
+  int sign;        // the sign bit of one code
 };
 
-// A byte put into the lowest bits of 2^23 is a float that much above it. Less `zero` it is code - zp: exact.
+// A byte in the lowest mantissa bits of 2^23 is the float 2^23 + byte. Subtracting `zero`, which is 2^23 + sign + zp,
+// gives code - zp exactly.
 template <class E>
 __device__ typename E::Math value_of(unsigned bytes, int j, float zero, typename E::Math scale) {
   const float above = __uint_as_float(__byte_perm(bytes, 0x4B000000U, 0x7650U + static_cast<unsigned>(j)));
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kThreads, 4) dequantize(const Job job) {
   for (int i = 0; i < kVectors; ++i) {
     const int column = tile.column(i), n = tile.count(column);
     if (n == 0) return;
-      // With their highest bit turned around, codes with a sign count from the lowest on.
+      // Flipping the sign bit turns a signed code into code + sign, which is not negative.
 #pragma unroll
     for (unsigned& word : vectors[i].w) word ^= job.signs;
     const auto zero_of = [&](const Qparam& by) { return 0x1p23F + static_cast<float>(job.sign + by.zero); };
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) dequantize_flat(const Job job) {
     if (at >= job.flat.vectors) return;
     const float scale = given[i].scale(walk), zero = 0x1p23F + static_cast<float>(job.sign + given[i].zero);
     if (!(scale > 0) || !cuda::finite(scale) || !given[i].zero_is_code(walk))
-      affine::Qparam<E, float>(walk, job.flat.scale_of(at));  // reports it
+      affine::Qparam<E, float>(walk, job.flat.scale_of(at));  // reports the invalid scale or zero point
     const affine::Codes<E> codes = affine::FlatCodes<E, kBits>::widen(words[i]);
     float v[kElems<E>];
 #pragma unroll

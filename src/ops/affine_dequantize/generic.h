@@ -1,4 +1,5 @@
-// The loops of affine_dequantize, once, over any set of vector words: y = float(code - zp) * s, then y's type.
+// The loops of affine_dequantize, written once for all SIMD instruction sets: y = float(code - zp) * s, then rounded to
+// y's type.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +70,7 @@ struct Loops {
     for (std::int64_t i = 0; i < count; ++i, from += len, to += len) {
       float scale = 0;
       std::int32_t zero = 0;
-      __builtin_memcpy(&scale, scales + i, sizeof scale);  // of any alignment
+      __builtin_memcpy(&scale, scales + i, sizeof scale);  // may be unaligned
       if (zeros != nullptr) __builtin_memcpy(&zero, zeros + i, sizeof zero);
       range<kTarget, kLoad>(from, static_cast<std::size_t>(len), scale, zero, to);
     }
@@ -101,7 +102,7 @@ struct Loops {
     __builtin_memcpy(to + at, values, (n - at) * sizeof(*to));
   }
 
-  // Plain code that the compiler widens with the instruction set's flags.
+  // Plain code that the compiler vectorizes with the instruction set's flags.
   template <int kLoad>
   static void wide(const void* codes, std::int64_t n, const double* scales, const std::int32_t* zeros,
                    std::int64_t step, double* y) {

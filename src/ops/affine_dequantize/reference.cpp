@@ -1,4 +1,4 @@
-// The slow truth of affine_dequantize: one element at a time, each by its indices.
+// The reference for affine_dequantize: one element at a time, each found by its indices.
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/elements.h"
 

@@ -27,10 +27,10 @@ KernelEntry reference(Format format) { return test::reference_kernel("affine_deq
 
 struct Values {
   Status status;
-  std::vector<std::byte> bytes;  // all of y, between its elements as well
+  std::vector<std::byte> bytes;  // all memory of y, including gaps between its elements
 };
 
-// y has these strides, dense where there are none.
+// y is dense unless `strides` is given.
 Values run(const KernelEntry& entry, const AffineCodes& in, int threads = 1, const Shape* strides = nullptr) {
   const Problem& p = in.problem;
   const Shape steps = strides == nullptr ? dense_strides(p.shape) : *strides;
@@ -76,7 +76,7 @@ TEST(AffineDequantize, EveryFormatTypeAndGranularity) {
   }
 }
 
-// Every byte with every zero point of its format, in every type: the code less the zero point, times the scale.
+// Every byte with every zero point of its format, in every type: y must be (code - zp) * scale.
 TEST(AffineDequantize, EveryByteAndZeroPoint) {
   for (const Format format : lab::kAffineFormats)
     for (const DType dtype : lab::kFloatTypes) {
@@ -104,7 +104,7 @@ TEST(AffineDequantize, EveryByteAndZeroPoint) {
     }
 }
 
-// Axes of y in another order, and every second element: what lies between them is not touched.
+// Strides that permute the axes of y or skip elements: the gaps must not be written.
 TEST(AffineDequantize, AnyStrides) {
   Random random(3);
   for (const DType dtype : lab::kFloatTypes)
@@ -141,7 +141,7 @@ TEST(AffineDequantize, LongLinesOnSeveralThreads) {
   }
 }
 
-// Values that bypass the cache, in rows that begin anywhere.
+// Outputs large enough for streaming stores, with unaligned rows.
 TEST(AffineDequantize, LargeOutputs) {
   for (const DType dtype : lab::kFloatTypes) {
     AffineCodes in;
@@ -176,7 +176,7 @@ TEST(AffineDequantize, RefusesByName) {
   EXPECT_NE(refusal().find("zero_points[0] is -129, not one of -128 to 127"), std::string::npos);
 }
 
-// What PyTorch on a CPU made of its codes (tools/golden_torch.py), and on a GPU where that was recorded.
+// Values recorded from PyTorch on a CPU (tools/golden_torch.py), and on a GPU if that file exists.
 TEST(AffineDequantize, PyTorchsValues) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
   auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cpu");

@@ -1,4 +1,4 @@
-// affine_quantize: code = int(clamp(rne(x/s), q_min - zp, q_max - zp)) + zp, with given s and zp for each range.
+// affine_quantize: code = int(clamp(rne(x/s), q_min - zp, q_max - zp)) + zp, with a given s and zp for each range.
 #pragma once
 
 #include "ops/affine/affine.h"
@@ -12,7 +12,7 @@ namespace affine_quantize {
 // What a kernel gets: checked arguments.
 struct Params {
   AffineQuantize::Problem problem;
-  CodeRange q = {};  // what the codes are clamped to
+  CodeRange q = {};  // codes are clamped to it
   ConstTensorView x;
   affine::Qparams qparams;
   std::uint8_t* codes = nullptr;

@@ -1,5 +1,5 @@
-// Drives the loops of an instruction set over the lines of a tensor: threads, strides, types of scales, codes of ranges
-// that share a byte, and elements that are not finite.
+// CPU driver: runs the SIMD loops over the lines of a tensor. Handles threads, strides, scale types, ranges whose codes
+// share a byte, and non-finite elements.
 #include <algorithm>
 #include <atomic>
 
@@ -15,7 +15,7 @@ using affine::Lines;
 
 // Buffers of one thread, for what the loops cannot read or write in place.
 struct Scratch {
-  alignas(64) double x[kChunk];  // of any type
+  alignas(64) double x[kChunk];  // elements of any type
   alignas(64) double wide[kChunk];
   affine::QparamsScratch qparams;
   std::uint8_t codes[kChunk];
@@ -49,7 +49,8 @@ class Driver {
   }
 
  private:
-  // n <= kChunk elements of a line from `at`, which begins a byte. False: one of them is not finite, and refused.
+  // Quantizes n <= kChunk elements of a line from column `at`, whose code begins a byte. Returns false if an element is
+  // not finite and the problem rejects that.
   bool chunk(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) const {
     const DType dtype = p_.problem.dtype;
     const std::int64_t begin = lines_.offset_of(line) + at * last_stride_;
@@ -64,7 +65,7 @@ class Driver {
     return codes(scratch, line, at, n, scratch.x, clean);
   }
 
-  // Codes of contiguous elements; whether all were finite.
+  // Writes the codes of contiguous elements. Returns whether all were finite.
   bool codes(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n, const void* x, DType dtype) const {
     std::uint8_t* to = p_.codes + line * lines_.code_bytes + at / per_byte_;
     if (!stream_) return codes_at(scratch, line, at, n, x, dtype, to);
@@ -76,10 +77,10 @@ class Driver {
                 std::uint8_t* out) const {
     const std::int64_t first = lines_.scale_of(line);
     const bool each = lines_.run == Lines::Run::each;
-    // Whether every range begins a byte.
+    // Whether the codes of every range begin at a whole byte.
     const bool whole = lines_.run == Lines::Run::one || (!each && lines_.group % per_byte_ == 0);
     if (!wide_ && whole) return ranges(scratch, first, at, n, x, dtype, store_, out);
-    std::uint8_t* bytes = per_byte_ == 1 ? out : scratch.codes;  // to be packed
+    std::uint8_t* bytes = per_byte_ == 1 ? out : scratch.codes;  // one code per byte, packed below
     bool finite = true;
     if (wide_) {
       finite = wide(scratch, first, at, n, x, dtype, bytes);

@@ -1,4 +1,5 @@
-// affine_quantize on a GPU as it is easiest to read: one thread for each byte of codes, elements by their indices.
+// A plain affine_quantize for GPUs, written to be read: one thread for each byte of codes; each element is found by its
+// indices.
 #include "ops/affine/cuda_place.h"
 #include "ops/affine_quantize/affine_quantize.h"
 

@@ -1,4 +1,4 @@
-// affine_quantize for every GPU from sm_75: limited by memory, for every granularity, format, layout and alignment.
+// affine_quantize for GPUs from sm_75 on: memory-bound, for every granularity, format, layout and alignment.
 #include "ops/affine/cuda_flat.h"
 #include "ops/affine_quantize/affine_quantize.h"
 

@@ -1,9 +1,10 @@
-// The loops of affine_quantize, once, over any set of vector words.
+// The loops of affine_quantize, written once for all SIMD instruction sets.
 //
 //     t = x/s or x * (1/s);  v = rne(clamp(t, q_min - zp, q_max - zp));  code = v + zp
 //
-// Clamping before rounding gives what rounding before clamping does: both bounds are integers. Bytes of u8 are computed
-// 128 too small, so that they fit what narrows with signed saturation.
+// Clamping before rounding gives the same result as clamping after it, because both bounds are integers. Codes of u8
+// are computed 128 too small so that they survive S::narrow(), which saturates to signed bytes; store_u8() adds the
+// 128.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ struct Loops {
 
   static constexpr std::size_t kStep = 4 * S::kF;  // elements of one store
   static constexpr std::int32_t kInfinity = 0x7F80'0000;
-  // As ternary_quantize fetches, whose measurements these distances are.
+  // Prefetch distances, as measured for ternary_quantize.
   static constexpr std::size_t kFarBytes = 16384;
   static constexpr std::size_t kNearBytes = 1024;
 
@@ -51,7 +52,7 @@ struct Loops {
     if constexpr (kStore == kQuads) S::store_s2(out, bytes);
   }
 
-  // What the codes of some elements need: by s, or by 1/s.
+  // The constants that turn elements into codes. `scale` is s, or 1/s with kReciprocal.
   struct By {
     F scale, low, high;
     I zero;
@@ -94,7 +95,7 @@ struct Loops {
     store<kStore>(out, v);
   }
 
-  // n <= kStep elements, the rest zeros; of what is stored only the bytes that hold their codes, other bits 0.
+  // Stores the codes of the first n <= kStep elements: only the bytes that hold them, with unused bits cleared.
   template <int kStore>
   static void store_part(std::uint8_t* out, std::uint8_t (&bytes)[kStep], std::size_t n) {
     constexpr std::size_t kPer = per_byte<kStore>();
@@ -130,7 +131,7 @@ struct Loops {
     for (std::size_t i = 0; i < count; ++i, x += len, out += len / per_byte<kStore>()) {
       float scale = 0;
       std::int32_t zero = 0;
-      __builtin_memcpy(&scale, scales + i, sizeof scale);  // of any alignment
+      __builtin_memcpy(&scale, scales + i, sizeof scale);  // may be unaligned
       if (zeros != nullptr) __builtin_memcpy(&zero, zeros + i, sizeof zero);
       range<kSource, kReciprocal, kStore>(x, len, by_one<kReciprocal, kStore>(scale, zero, rule), top, out);
     }
@@ -144,7 +145,7 @@ struct Loops {
                scales, zeros, rule, static_cast<std::uint8_t*>(out));
   }
 
-  // A quarter of a step at a time has its own scales.
+  // One step with a scale for each element. Scales are loaded one vector at a time.
   template <int kSource, bool kReciprocal, int kStore>
   static void each_step(const Element<kSource>* x, const float* scales, const std::int32_t* zeros, const Rule& rule,
                         I& top, std::uint8_t* out) {
@@ -187,7 +188,7 @@ struct Loops {
                static_cast<std::uint8_t*>(out));
   }
 
-  // Plain code that the compiler widens with the instruction set's flags; a sum with 1.5 * 2^52 rounds to an integer.
+  // Plain code that the compiler vectorizes with the instruction set's flags. Adding 1.5 * 2^52 rounds to an integer.
   static bool wide(const double* x, std::int64_t n, const double* scales, const std::int32_t* zeros, std::int64_t step,
                    const Rule& rule, void* out) {
     constexpr std::int64_t kWideInfinity = 0x7FF0'0000'0000'0000;

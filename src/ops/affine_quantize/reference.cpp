@@ -1,4 +1,4 @@
-// The slow truth of affine_quantize: docs/numerics.md said again in code, one element at a time, each by its indices.
+// The reference for affine_quantize: docs/numerics.md in code, one element at a time, each found by its indices.
 #include <cmath>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace tern::affine_quantize {
 namespace {
 
-// Whether T is float or double, every operation is one of T.
+// Every operation is done in T, which is float or double.
 template <class T>
 int code_of(double x, double s, int zp, const CodeRange& q, bool reciprocal) {
   const T value = static_cast<T>(x), scale = static_cast<T>(s);

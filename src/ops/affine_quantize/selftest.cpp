@@ -1,4 +1,4 @@
-// Compares an affine_quantize kernel with the reference on random problems, and on elements that are not finite.
+// Compares an affine_quantize kernel with the reference on random problems, also with non-finite elements.
 #include "base/errors.h"
 #include "lab/affine_problems.h"
 #include "lab/op_selftest.h"
@@ -26,7 +26,7 @@ Result<std::vector<std::uint8_t>> run(const Context& context, const std::string&
   return result;
 }
 
-// The kernel must name a broken element, or saturate it as the reference does.
+// Makes one element non-finite. The kernel must report its index, or saturate it as the reference does.
 Result<std::string> broken(const Context& context, const Context& cpu, const KernelDescription& kernel, AffineInput in,
                            Random& random) {
   const std::int64_t at = break_element(random, in.problem.dtype, in.x);

@@ -1,4 +1,4 @@
-// What an instruction set gives to affine_quantize: loops over contiguous elements that share scales or have their own.
+// The loops that each instruction set provides for affine_quantize: contiguous elements with shared scales or one each.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace tern::affine_quantize {
 
-enum Store : int { kS8, kU8, kNibbles, kQuads, kStores };  // two or four codes a byte are cut from either sign
+// kNibbles and kQuads keep the low 4 or 2 bits of a code, signed or unsigned.
+enum Store : int { kS8, kU8, kNibbles, kQuads, kStores };
 
 struct Rule {
   std::int32_t q_min = 0;
@@ -16,19 +17,20 @@ struct Rule {
   bool reciprocal = false;  // x * (1/s) instead of x/s
 };
 
-// Each returns whether every x was finite; codes of others are any. Zero points may be null: all 0.
+// Each loop returns whether every x was finite; the code of a non-finite x is unspecified. Null zero points are all 0.
 struct SimdTable {
-  // `count` equal ranges one after the other. `out` advances by the bytes of a range, whose length is a multiple of
-  // the codes in a byte unless count is 1; bits behind the last code are 0.
+  // `count` consecutive ranges of `len` elements. Unless count is 1, `len` is a multiple of the codes per byte. Unused
+  // bits after the last code are 0.
   bool (*ranges[affine::kFloatTypes][kStores])(const void* x, std::int64_t count, std::int64_t len, const float* scales,
                                                const std::int32_t* zero_points, const Rule& rule, void* out);
-  // A scale for each element; bytes only.
+  // One scale for each element; one code per byte.
   bool (*each[affine::kFloatTypes][kNibbles])(const void* x, std::int64_t n, const float* scales,
                                               const std::int32_t* zero_points, const Rule& rule, void* out);
-  // In f64, a scale for each element, or one for all (`step` 0); bytes, of either sign.
+  // In f64, with one scale for each element (`step` 1) or one for all (`step` 0); one code per byte, signed or
+  // unsigned.
   bool (*wide)(const double* x, std::int64_t n, const double* scales, const std::int32_t* zero_points,
                std::int64_t step, const Rule& rule, void* out);
-  // Copies codes that need not stay in the cache; after the last of them, and before anyone else reads, the fence.
+  // Copies codes with streaming stores. Call stream_fence() after the last copy, before another thread reads them.
   void (*stream)(const void* from, std::int64_t bytes, void* to);
   void (*stream_fence)();
 };

@@ -31,7 +31,7 @@ struct Codes {
   std::vector<std::uint8_t> bytes;
 };
 
-// `gap` elements lie between rows of codes; x has these strides, dense where there are none.
+// `gap` bytes lie between rows of codes. x is dense unless `strides` is given.
 Codes run(const KernelEntry& entry, const AffineInput& in, int threads = 1, std::int64_t gap = 0,
           const Shape* strides = nullptr) {
   const Problem& p = in.problem;
@@ -105,7 +105,7 @@ TEST(AffineQuantize, EveryFormatTypeAndGranularity) {
   }
 }
 
-// All 65,536 values of a half, those that are not finite saturated: every scale and zero point, in every format.
+// All 65,536 values of f16 and of bf16, non-finite ones saturated, in every format with several scales and zero points.
 TEST(AffineQuantize, EveryHalfThereIs) {
   AffineInput in;
   in.x.resize(2 * 65536);
@@ -140,20 +140,20 @@ TEST(AffineQuantize, TiesZerosAndExtremes) {
   const std::vector<float> x = {0.5F, 1.5F,  2.5F, -0.5F, -1.5F,  -0.0F,  0.0F,
                                 tiny, -tiny, top,  -top,  126.5F, 127.5F, -128.5F};
   const std::vector<int> even = {0, 2, 2, 0, -2, 0, 0, 0, 0, 127, -128, 126, 127, -128};
-  // The odd zero point is added behind the rounding: 0.5 is 0 + 3, and not rne(3.5) = 4.
+  // The odd zero point is added after rounding: 0.5 gives 0 + 3, not rne(3.5) = 4.
   const std::vector<int> odd = {3, 5, 5, 3, 1, 3, 3, 3, 3, 127, -128, 127, 127, -125};
   for (const NamedKernel& kernel : all_kernels(Format::s8)) {
     EXPECT_EQ(codes_of(line(x, 1.0F), run(kernel.entry, line(x, 1.0F))), even) << kernel.name;
     EXPECT_EQ(codes_of(line(x, 1.0F, 3), run(kernel.entry, line(x, 1.0F, 3))), odd) << kernel.name;
   }
   EXPECT_EQ(codes_of(line(x, 1.0F, 3), run(reference(Format::s8), line(x, 1.0F, 3))), odd);
-  // A quotient that overflows is the end of the range.
+  // A quotient that overflows gives the end of the range.
   const auto far = line({1e30F, -1e30F}, 1e-30F);
   for (const NamedKernel& kernel : all_kernels(Format::s8))
     EXPECT_EQ(codes_of(far, run(kernel.entry, far)), (std::vector<int>{127, -128})) << kernel.name;
 }
 
-// Where the three ways to divide round apart: found among ties of scales of three digits.
+// Inputs for which the three ways to divide round differently, found among ties with scales of three digits.
 TEST(AffineQuantize, TheThreeMathsDiffer) {
   struct {
     float x, s;
@@ -175,7 +175,7 @@ TEST(AffineQuantize, TheThreeMathsDiffer) {
     }
 }
 
-// Axes in another order, every second element, and one row for all: through strides, without a copy by the caller.
+// Strides that permute the axes of x, skip every second element, or repeat one row (stride 0).
 TEST(AffineQuantize, AnyStrides) {
   Random random(4);
   for (const DType dtype : lab::kFloatTypes)
@@ -249,7 +249,7 @@ TEST(AffineQuantize, LongLinesOnSeveralThreads) {
   }
 }
 
-// Everything begins one byte behind where it would lie aligned.
+// Every buffer begins one byte past an aligned address.
 TEST(AffineQuantize, AnyAlignment) {
   Random random(6);
   for (const Format format : lab::kAffineFormats)
@@ -282,10 +282,10 @@ TEST(AffineQuantize, AnyAlignment) {
       }
 }
 
-// Copies that bypass the cache, from and to every alignment.
+// Streaming copies, from and to every alignment.
 TEST(AffineQuantize, StreamsToEveryAddress) {
   for (const NamedKernel& kernel : all_kernels(Format::s8)) {
-    if (kernel.on_gpu) continue;  // has no such table
+    if (kernel.on_gpu) continue;  // GPU kernels have no SimdTable
     const auto& table = *static_cast<const affine_quantize::SimdTable*>(kernel.entry.table);
     for (std::int64_t n = 0; n < 200; n += n < 130 ? 1 : 23)
       for (std::size_t skip = 0; skip <= 64; ++skip) {
@@ -299,7 +299,7 @@ TEST(AffineQuantize, StreamsToEveryAddress) {
   }
 }
 
-// Two rows together bypass the cache, each alone does not.
+// Two rows together are long enough for streaming stores; each alone is not.
 TEST(AffineQuantize, CodesThatBypassTheCache) {
   constexpr std::int64_t kK = 17'000'003;
   AffineInput both;
@@ -321,8 +321,7 @@ TEST(AffineQuantize, CodesThatBypassTheCache) {
   }
 }
 
-// What a caller can get wrong, each by its name.
-// 0 to 0 is a range like any other; only a bound that is not given is the format's.
+// A given bound counts even if it is 0, and 0 to 0 is a valid range; only an absent bound is the format's.
 TEST(AffineQuantize, BoundsThatAreGivenHold) {
   std::vector<float> x;
   for (int i = -40; i <= 40; ++i) x.push_back(static_cast<float>(4 * i));
@@ -340,6 +339,7 @@ TEST(AffineQuantize, BoundsThatAreGivenHold) {
       }
 }
 
+// Each mistake a caller can make is reported by name.
 TEST(AffineQuantize, RefusesByName) {
   const auto refusal = [](const AffineInput& in) {
     const Codes out = run(reference(Format::s8), in);
@@ -361,7 +361,7 @@ TEST(AffineQuantize, RefusesByName) {
   EXPECT_EQ(refusal(in), "accepted");
   in.problem.math = AffineMath::reciprocal;
   contains(refusal(in), "1/scales[0] is infinite");
-  // The fields say from where on it would do: that scale does, the one below does not.
+  // InvalidValue::lowest is the smallest valid scale: that scale is accepted, the next float below is not.
   const Codes too_small = run(reference(Format::s8), in);
   ASSERT_NE(too_small.status.error().as<InvalidValue>(), nullptr);
   const auto lowest = static_cast<float>(too_small.status.error().as<InvalidValue>()->lowest);
@@ -444,8 +444,8 @@ TEST(AffineGranularity, WordsAndCounts) {
   EXPECT_FALSE(affine_scale_count(shape, AffineGranularity::channel(3)).ok());
 }
 
-// What PyTorch on a CPU made (tools/golden_torch.py): `reciprocal` is its arithmetic. NumPy's codes by one division are
-// those of `division`, and differ from PyTorch's in some of these, which are ties on purpose.
+// Codes recorded from PyTorch on a CPU (tools/golden_torch.py), which computes as `reciprocal` does. NumPy's codes use
+// one division, as `division` does. The inputs contain ties on purpose, where the two differ.
 TEST(AffineQuantize, PyTorchsAndNumPysCodes) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
   const auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cpu");
@@ -469,7 +469,7 @@ TEST(AffineQuantize, PyTorchsAndNumPysCodes) {
   EXPECT_GT(differing, 0);
 }
 
-// What PyTorch on a GPU made (tools/golden_torch.py FOLDER cuda).
+// Codes recorded from PyTorch on a GPU (tools/golden_torch.py FOLDER cuda).
 TEST(AffineQuantize, PyTorchsCodesOnAGpu) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
   const auto cases = test::read_affine_golden(TERN_TESTS_DIR, "cuda");
@@ -486,8 +486,9 @@ TEST(AffineQuantize, PyTorchsCodesOnAGpu) {
   }
 }
 
-// Far below the range PyTorch's vector loop converts to the lowest int32, adds a negative zero point and wraps around
-// to the top (torch 2.15, cpu: quantize_per_tensor(-1e30, 1, -3, qint8) is 127). Here it is the lowest code.
+// PyTorch's vector loop converts a value far below the range to the lowest int32, adds a negative zero point and wraps
+// around to the top (torch 2.15, cpu: quantize_per_tensor(-1e30, 1, -3, qint8) is 127). Here the result is the lowest
+// code.
 TEST(AffineQuantize, FarBelowTheRangeIsItsEnd) {
   AffineInput in = line(std::vector<float>(40, -1e30F), 1.0F, -3);
   in.problem.math = AffineMath::reciprocal;

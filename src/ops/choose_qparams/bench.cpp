@@ -14,7 +14,7 @@ Result<OpCase> bench_choose_qparams(const BenchRequest& request, const Context& 
                                    return {.x = of.floats(i), .scales = of.scales(i), .zero_points = of.zero_points(i)};
                                  });
   if (!made.ok()) return made;
-  // It writes no codes.
+  // affine_case counts the bytes of codes, which this op does not write.
   TERN_ASSIGN(shape, affine_shape(request));
   TERN_ASSIGN(ranges, affine_scale_count(shape.shape, shape.granularity));
   made->bytes =

@@ -1,4 +1,4 @@
-// Checks a choose_qparams problem and its arguments, once, for all kernels; and the words of its public header.
+// Checks a choose_qparams problem and its arguments, once, for all kernels; also the functions of tern/qparams.h.
 #include "ops/choose_qparams/choose_qparams.h"
 
 #include "base/errors.h"
@@ -12,9 +12,11 @@ constexpr WordTable<QparamsMethod, 4> kMethods = {{{QparamsMethod::minmax, "minm
                                                    {QparamsMethod::percentile, "percentile"},
                                                    {QparamsMethod::mse, "mse"}}};
 
-constexpr std::int64_t kMostCopied = std::int64_t{1} << 40;  // elements: their bytes, for all threads, fit in 63 bits
+// The longest range that is copied, in elements: the bytes of all threads' copies fit in 63 bits.
+constexpr std::int64_t kMostCopied = std::int64_t{1} << 40;
 
-// Of methods that look at a range many times, which one block of a GPU's threads does: about a second.
+// The longest range that percentile and mse accept on a GPU. One thread block scans the range many times, which takes
+// about a second at this length.
 constexpr std::int64_t kLongestOnGpu = std::int64_t{1} << 20;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// choose_qparams: s = (max - min)/(q_max - q_min) and zp = q_min - rne(min/s) for each range, with min <= 0 <= max; or
-// s = max abs/((q_max - q_min)/2) without zero points. The method says which of a range's values count.
+// choose_qparams: for each range, s = (max - min)/(q_max - q_min) and zp = q_min - rne(min/s), with min <= 0 <= max; or
+// s = max abs/((q_max - q_min)/2) without zero points. The method decides which of a range's values count.
 #pragma once
 
 #include "ops/affine/affine.h"
@@ -14,19 +14,19 @@ namespace choose_qparams {
 // What a kernel gets: checked arguments.
 struct Params {
   ChooseQparams::Problem problem;
-  std::string_view op;  // for errors: dynamic_quantize chooses, too
+  std::string_view op;  // for error messages: dynamic_quantize uses this too
   Rule rule;
   ConstTensorView x;
   void* scales = nullptr;
-  void* zero_points = nullptr;  // i32 of any alignment; null where there are none
-  std::int64_t count = 0;       // of ranges
+  void* zero_points = nullptr;  // i32, may be unaligned; null without zero points
+  std::int64_t count = 0;       // number of ranges
 };
 
-// The problem and the tensors that every op that chooses has.
+// Checks the problem and the tensors of every op that chooses scales.
 Result<Rule> check_problem(std::string_view op, const ChooseQparams::Problem& problem);
 Result<Params> check_args(const Where& where, const ChooseQparams::Problem& problem, const ConstTensorView& x,
                           const TensorView& scales, const TensorView& zero_points);
-// The error of a scale that its type cannot hold.
+// The error for a scale that its type cannot hold.
 Error scale_error(const Params& params, std::int64_t range);
 
 template <class T>
@@ -35,7 +35,7 @@ void store(const Params& params, std::int64_t range, const Chosen<T>& chosen) {
   if (params.zero_points != nullptr) store_element(params.zero_points, range, chosen.zero_point);
 }
 
-// Methods that look at a range many times work on a copy.
+// Methods that scan a range many times work on a copy.
 inline bool copies_ranges(const ChooseQparams::Problem& p) {
   return p.method == QparamsMethod::percentile || p.method == QparamsMethod::mse;
 }

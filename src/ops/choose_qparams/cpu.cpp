@@ -1,5 +1,5 @@
-// Drives the loops of an instruction set over the ranges of a tensor: threads, strides, elements that are not finite,
-// and methods that look at a range many times.
+// CPU driver: runs the SIMD loops over the ranges of a tensor. Handles threads, strides, non-finite elements, and
+// methods that scan a range many times.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -22,7 +22,7 @@ using affine::kChunk;
 using affine::kElemsPerPiece;
 using affine::Lines;
 
-constexpr std::int64_t kPartsPerSlot = 4;  // of few ranges, so that a slow thread takes fewer
+constexpr std::int64_t kPartsPerSlot = 4;  // parts per thread if ranges are few, so that a slow thread takes fewer
 
 template <class T>
 struct Extremes {
@@ -33,12 +33,12 @@ struct Extremes {
   }
 };
 
-// The parts of the workspace, booked the same way for counting and for running.
+// The layout of the workspace. cpu_workspace() and cpu_run() book it in the same way.
 template <class T>
 struct Scratch {
-  T* copies = nullptr;             // of a range, one for each slot
-  Extremes<T>* partial = nullptr;  // of every range, where several threads share one
-  std::int64_t slots = 0;          // that have a copy
+  T* copies = nullptr;             // copies of ranges, one per slot
+  Extremes<T>* partial = nullptr;  // extremes of every range, if several threads share a range
+  std::int64_t slots = 0;          // slots with a copy
   std::size_t bytes = 0;
 
   Scratch(std::byte* base, const ChooseQparams::Problem& p, std::int64_t ranges, int threads) {
@@ -56,14 +56,14 @@ struct Scratch {
 // Buffers of one thread.
 template <class T>
 struct Buffers {
-  alignas(64) double x[kChunk];  // of any type
+  alignas(64) double x[kChunk];  // elements of any type
   alignas(64) T up[kChunk];
   alignas(64) T down[kChunk];
 };
 
 affine::Words words_of(const ChooseQparams::Problem& p) {
   affine::Words words = affine::words_of(p);
-  words.format = Format::s8;  // there are no codes here that could share a byte
+  words.format = Format::s8;  // no codes are written, so none can share a byte
   return words;
 }
 
@@ -127,7 +127,8 @@ class Driver {
     });
   }
 
-  // n <= kChunk elements of a line, one after the other; saturated where that is asked for.
+  // Returns n <= kChunk contiguous elements of a line: copied if they are strided, saturated if the problem asks for
+  // it.
   struct Elements {
     const void* x;
     DType dtype;
@@ -154,7 +155,8 @@ class Driver {
     while (range < known && !large_.compare_exchange_weak(known, range)) {
     }
   }
-  // The extremes of n ranges; of several parts some of them, which others have the rest of.
+  // Takes the extremes of n ranges and chooses their scales. If ranges are cut into several parts, it only merges this
+  // part's extremes into `partial`.
   void finish(std::int64_t first, std::int64_t n, const T* up, const T* down, std::int64_t parts = 1) {
     if (parts == 1) {
       for (std::int64_t i = 0; i < n; ++i) finish(first + i, choose(p_.rule, up[i], down[i]));
@@ -164,7 +166,7 @@ class Driver {
     for (std::int64_t i = 0; i < n; ++i) scratch_.partial[first + i].merge({up[i], down[i]});
   }
 
-  // How many parts each of `items` is cut into, so that there is work for every thread.
+  // The number of parts each item is cut into, so that there is work for every thread.
   std::int64_t parts_for(std::int64_t items, std::int64_t most) {
     const std::int64_t wanted = kPartsPerSlot * exec_.threads.count();
     if (scratch_.partial == nullptr || exec_.threads.count() == 1 || items >= wanted) return 1;
@@ -178,13 +180,13 @@ class Driver {
       finish(range, 1, &scratch_.partial[range].up, &scratch_.partial[range].down);
   }
 
-  // Some groups of a line at a time.
+  // An item is several groups of a line.
   void short_groups() {
-    const std::int64_t len = lines_.group, ranges = ceil_div(lines_.k, len), some = kChunk / len;
-    const std::int64_t per_line = ceil_div(ranges, some);
-    each_item(lines_.count * per_line, some * len, [&](Buffers<T>& buffers, std::int64_t item) {
-      const std::int64_t line = item / per_line, first = item % per_line * some;
-      const std::int64_t n = std::min(some * len, lines_.k - first * len), whole = n / len;
+    const std::int64_t len = lines_.group, ranges = ceil_div(lines_.k, len), per_item = kChunk / len;
+    const std::int64_t per_line = ceil_div(ranges, per_item);
+    each_item(lines_.count * per_line, per_item * len, [&](Buffers<T>& buffers, std::int64_t item) {
+      const std::int64_t line = item / per_line, first = item % per_line * per_item;
+      const std::int64_t n = std::min(per_item * len, lines_.k - first * len), whole = n / len;
       const Elements e = elements(buffers, line, first * len, n);
       refuse_unless(extremes(e.x, e.dtype, whole, len, buffers.up, buffers.down));
       if (whole * len < n)
@@ -194,7 +196,7 @@ class Driver {
     });
   }
 
-  // A chunk of a line at a time.
+  // An item is a range, or a part of one; it is processed in chunks of a line.
   void long_ranges() {
     const std::int64_t longest = affine::longest_range(p_.problem.shape, p_.problem.granularity),
                        parts = parts_for(p_.count, longest / kElemsPerPiece);
@@ -216,7 +218,7 @@ class Driver {
     });
   }
 
-  // A chunk of columns at a time, each column a range.
+  // An item is a chunk of columns, or a part of their lines; each column is a range.
   void columns() {
     const std::int64_t per_line = ceil_div(lines_.k, kChunk), items = families_.count() * per_line;
     const std::int64_t longest = affine::longest_range(p_.problem.shape, p_.problem.granularity);
@@ -238,9 +240,9 @@ class Driver {
     });
   }
 
-  // A range as T, one element after the other. False: one of them is not finite, and refused.
+  // Copies a range to contiguous T. Returns false if an element is not finite and the problem rejects that.
   bool copy(std::int64_t index, T* to, std::int64_t& n) const {
-    const bool column = lines_.run == Lines::Run::each;  // a range is one of its family's
+    const bool column = lines_.run == Lines::Run::each;  // a range is one column of its family
     Family range = families_[column ? index / lines_.k : index];
     if (column) range.column = index % lines_.k;
     if (column) range.len = 1;
@@ -274,32 +276,32 @@ class Driver {
     return choose(p_.rule, up, down);
   }
 
-  // in_turn(f) calls f(i) for each of the ranges that are tried, on any thread.
-  template <class InTurn>
-  Chosen<T> by_error(const T* x, std::int64_t n, InTurn in_turn) const {
+  // for_each_try(f) calls f(i) for each of the kShrinks ranges to try, on any thread.
+  template <class ForEachTry>
+  Chosen<T> by_error(const T* x, std::int64_t n, ForEachTry for_each_try) const {
     T up = 0, down = 0;
     static_cast<void>(extremes(x, std::is_same_v<T, float> ? DType::f32 : DType::f64, 1, n, &up, &down));
     const Chosen<T> all = choose(p_.rule, up, down);
     if (std::isinf(all.scale)) return all;
     double errors[kShrinks];
-    in_turn([&](int i) { errors[i] = squared_error(x, n, shrunk(p_.rule, up, down, i)); });
+    for_each_try([&](int i) { errors[i] = squared_error(x, n, shrunk(p_.rule, up, down, i)); });
     return shrunk(p_.rule, up, down, static_cast<int>(std::min_element(errors, errors + kShrinks) - errors));
   }
 
-  // On a copy of the range. `in_turn` is by_error's.
-  template <class InTurn>
-  void copied_range(std::int64_t range, T* x, InTurn in_turn) {
+  // Copies the range to x and chooses from the copy. `for_each_try` is that of by_error().
+  template <class ForEachTry>
+  void copied_range(std::int64_t range, T* x, ForEachTry for_each_try) {
     std::int64_t n = 0;
     if (!copy(range, x, n)) {
       refused_ = true;
     } else if (p_.problem.method == QparamsMethod::mse) {
-      finish(range, by_error(x, n, in_turn));
+      finish(range, by_error(x, n, for_each_try));
     } else {
       finish(range, by_percentile(x, n));
     }
   }
   void copied_ranges() {
-    if (p_.problem.method == QparamsMethod::mse && p_.count < exec_.threads.count()) {  // all threads on one range
+    if (p_.problem.method == QparamsMethod::mse && p_.count < exec_.threads.count()) {  // all threads work on one range
       for (std::int64_t range = 0; range < p_.count && !refused_; ++range)
         copied_range(range, scratch_.copies, [&](auto f) {
           WorkQueue queue(kShrinks, 1);

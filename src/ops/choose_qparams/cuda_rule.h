@@ -1,5 +1,5 @@
-// From the extremes of a range to its scale and zero point on a GPU: rule.h said again, one operation at a time. For
-// .cu files only.
+// Computes scale and zero point from the extremes of a range on a GPU, with the same operations as rule.h. For .cu
+// files only.
 #pragma once
 
 #include "ops/choose_qparams/choose_qparams.h"
@@ -14,13 +14,13 @@ struct CudaRule {
   CodeRange q;
   bool zero_points, stored_f32;
   Math eps;
-  // Where they go; zero points are null where there are none.
+  // The outputs; `of_zero_points` is null without zero points.
   void* scales;
   std::int32_t* of_zero_points;
   cuda::Report report;
 
   struct Chosen {
-    Math scale;  // as it is stored; infinite: its type cannot hold it
+    Math scale;  // as stored; infinite if its type cannot hold it
     int zero;
   };
   [[nodiscard]] __device__ Math as_stored(Math s) const {
@@ -32,7 +32,7 @@ struct CudaRule {
     constexpr Math kWhole = static_cast<Math>(sizeof(Math) == 4 ? 0x1.8p23 : 0x1.8p52);
     const Math steps = static_cast<Math>(q.max - q.min);
     Math s = zero_points ? (up + down) / steps : (up > down ? up : down) / (steps / 2);
-    if (!cuda::finite(s)) s = up / steps + down / steps;  // where max - min alone is too large
+    if (!cuda::finite(s)) s = up / steps + down / steps;  // max - min alone overflowed
     s = as_stored(s > eps ? s : eps);
     if (!zero_points) return {s, 0};
     const int zero = q.min + static_cast<int>((down / s + kWhole) - kWhole);

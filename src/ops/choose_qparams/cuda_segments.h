@@ -1,5 +1,5 @@
-// Ranges that lie side by side on a line, on a GPU: read once into registers, chosen, and quantized from there. For .cu
-// files only.
+// For GPUs, ranges that are contiguous segments of a line: threads read a segment once into registers, choose its scale
+// and zero point, and quantize it from the registers. For .cu files only.
 //
 //    line   [ segment 0 ][ segment 1 ] ...       a group, or the whole line
 //            v0 v1 ... v7  v0 ...                vectors of 16 bytes: a thread has up to four, a segment up to 1,024
@@ -19,7 +19,8 @@ using affine::kVectors;
 using affine::Lines;
 
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
-// Threads that hold one range, at most: with 1,024 each has 64 registers, too few for 8 elements at once, and for f64.
+// The most threads that hold one range. With 1,024 each has 64 registers, too few for vectors of 8 elements and for
+// f64.
 template <class E>
 constexpr int kMostThreads = sizeof(typename E::Raw) == 4 ? 1024 : 512;
 template <class E>
@@ -29,13 +30,13 @@ template <class E>
 struct SegmentJob {
   Lines lines;
   std::int64_t per_line, len, segments;
-  int width;           // threads of a segment, or of a tile of it
-  std::int64_t tiles;  // of a segment
+  int width;           // threads per segment, or per tile of it
+  std::int64_t tiles;  // per segment
   affine::Access access;
   const void* x;
   bool saturate;
   CudaRule<E> rule;
-  // Of those that write codes.
+  // Only for kernels that write codes.
   affine::CodeAccess code_access;
   std::uint8_t* codes;
   bool reciprocal;
@@ -54,7 +55,7 @@ SegmentJob<E> make_segments(const Params& params, const Lines& lines, const cuda
   job.rule = rule_of<E>(params, launch);
   return job;
 }
-// Whether every range is a segment that threads can hold.
+// Whether every range is a segment that fits in the registers of its threads.
 template <class E>
 bool are_held(const Lines& lines, std::int64_t ranges) {
   if (lines.run == Lines::Run::each) return false;
@@ -97,12 +98,12 @@ struct Extremes {
     up = larger(up, other.up);
     down = larger(down, other.down);
   }
-  // Those of all lanes of a warp whose numbers differ in the bits below `width`.
+  // Combines the extremes of each aligned group of `width` lanes of a warp.
   __device__ void fold(int width) {
     for (int distance = width / 2; distance > 0; distance /= 2)
       take({__shfl_xor_sync(kAllLanes, up, distance), __shfl_xor_sync(kAllLanes, down, distance)});
   }
-  // Those of `width` threads: some of a warp, or (kWide) a block.
+  // Combines the extremes of `width` threads: part of a warp, or (kWide) a block.
   template <bool kWide>
   __device__ void fold_all(int width) {
     fold(kWide ? 32 : width);
@@ -124,7 +125,7 @@ struct Extremes {
   static __device__ double magnitude(double v) { return fabs(v); }
 };
 
-// A segment for some threads of a warp, or (kWide) for a block.
+// Each segment is handled by part of a warp, or (kWide) by a block.
 template <class E, bool kCodes, bool kWide>
 __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segments(const SegmentJob<E> job) {
   using Math = typename E::Math;
@@ -172,13 +173,13 @@ __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_segme
   }
 }
 
-// The same of segments that lie one behind the other in whole vectors, of floats no wider than f32; codes of kBits,
-// none with 0.
+// The same for dense, consecutive segments of whole vectors, of floats no wider than f32. Writes codes of kBits, or
+// none if kBits is 0.
 template <class E, int kBits, bool kWide>
 __global__ void __launch_bounds__(kWide ? kMostThreads<E> : kThreads) hold_plain(const SegmentJob<E> job) {
   const int width = job.width, thread = static_cast<int>(threadIdx.x) & (width - 1);
   const std::int64_t number = kWide ? blockIdx.x : affine::place_of_block(width);
-  const auto all = static_cast<unsigned>(job.len) / kElems<E>;  // vectors of a segment
+  const auto all = static_cast<unsigned>(job.len) / kElems<E>;  // vectors per segment
   const unsigned count = number < job.segments ? all : 0;
   const auto* x = static_cast<const uint4*>(job.x) + number * all;
   const auto place = [&](int i) { return static_cast<unsigned>(i * width + thread); };

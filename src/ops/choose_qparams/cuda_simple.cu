@@ -1,4 +1,5 @@
-// choose_qparams on a GPU as it is easiest to read: a block for each range, which looks at it as often as it must.
+// A plain choose_qparams for GPUs, written to be read: one block for each range, which rereads the range as often as
+// needed.
 #include "ops/affine/cuda_place.h"
 #include "ops/choose_qparams/cuda_rule.h"
 #include "ops/cuda_block_folds.h"
@@ -16,7 +17,7 @@ struct Job {
   CudaRule<E> rule;
 };
 
-// The bits of floats as numbers of the same order, and back.
+// Maps floats to integers of the same order, and back.
 __device__ unsigned long long order_of(float v) {
   const unsigned bits = __float_as_uint(v);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
@@ -34,7 +35,8 @@ __device__ double from_order(unsigned long long order, double) {
   return __longlong_as_double(static_cast<long long>(bits));
 }
 
-// The element of this rank, from 1: bit after bit of its number, the highest for which not as many lie below.
+// The element of this rank, counted from 1. Finds its order number bit by bit: the highest number with fewer than
+// `rank` elements below it.
 template <class Math, class At>
 __device__ Math ranked(std::int64_t n, std::int64_t rank, At at) {
   unsigned long long order = 0;

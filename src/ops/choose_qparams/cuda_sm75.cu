@@ -1,5 +1,5 @@
-// choose_qparams for every GPU from sm_75: ranges that fit in registers in one step; of others many threads find the
-// extremes together, and one makes scale and zero point of them.
+// choose_qparams for GPUs from sm_75 on. Ranges that fit in registers take one step. For others, many threads find the
+// extremes together, then one thread computes scale and zero point.
 #include <algorithm>
 
 #include "memory/workspace.h"
@@ -13,13 +13,14 @@ extern const Cuda cuda_sm75;
 
 namespace {
 
-// Extremes of ranges as they grow: what is at least +0 has the order of its bits.
+// The extremes of ranges so far, in global memory. They are at least +0, so their bits, as integers, have the same
+// order and atomicMax applies.
 template <class E>
 struct Found {
   using Bits = std::conditional_t<sizeof(typename E::Math) == 8, unsigned long long, unsigned>;
   Bits* up;
   Bits* down;
-  // What is no larger than before, as nearly all of a long range is, is only compared.
+  // Compares before the atomic: in a long range nearly every value is no larger than the extreme so far.
   __device__ void take(std::int64_t range, const Extremes<E>& extremes) const {
     if (bits(extremes.up) > __ldcg(up + range)) atomicMax(up + range, bits(extremes.up));
     if (bits(extremes.down) > __ldcg(down + range)) atomicMax(down + range, bits(extremes.down));
@@ -27,7 +28,7 @@ struct Found {
   [[nodiscard]] __device__ Extremes<E> of(std::int64_t range) const { return {value(up[range]), value(down[range])}; }
 
  private:
-  // A sum with +0 is never -0.
+  // Adding +0 turns -0 into +0.
   static __device__ unsigned bits(float v) { return __float_as_uint(v + 0.0F); }
   static __device__ unsigned long long bits(double v) {
     return static_cast<unsigned long long>(__double_as_longlong(v + 0.0));
@@ -36,7 +37,7 @@ struct Found {
   static __device__ double value(unsigned long long v) { return __longlong_as_double(static_cast<long long>(v)); }
 };
 
-// Tiles of segments; a range may have many.
+// A group of `width` threads takes one tile of a segment; a range may have many tiles.
 template <class E>
 __global__ void __launch_bounds__(kThreads) measure_segments(const SegmentJob<E> job, const Found<E> found) {
   const int width = job.width, thread = static_cast<int>(threadIdx.x) & (width - 1);
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads) measure_segments(const SegmentJob<E>
     found.take(job.lines.scale_of(segment.line) + segment.in_line, extremes);
 }
 
-// Ranges that are columns of some lines: 32 of them side by side, 256 lines or fewer.
+// Ranges that are columns of lines. A unit of work is 32 adjacent columns by up to 256 lines.
 template <class E>
 struct ColumnJob {
   affine::Families families;
@@ -129,7 +130,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- the choice ----
 
-// Where it lies in tokens or groups of the last axis every range is a segment, whatever the strides.
+// Whether every range fits in registers whatever the strides: tokens, and groups along the last axis, are always
+// segments.
 bool always_held(const ChooseQparams::Problem& p) {
   const auto& g = p.granularity;
   const bool is_piece = g.kind == AffineGranularity::Kind::token ||

@@ -1,4 +1,4 @@
-// The loops of choose_qparams, once, over any set of vector words.
+// The loops of choose_qparams, written once for all SIMD instruction sets.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,17 @@ struct Loops {
   using F64 = ternary_quantize::F64Loops;
 
   static constexpr std::int32_t kInfinity = 0x7F80'0000;
-  static constexpr std::size_t kStep = 4 * S::kF;  // elements between two fetches
-  // As ternary_quantize fetches, whose measurements these distances are; but not quite as far as affine_quantize: where
-  // dynamic_quantize runs both over chunks of 8 KiB, each then fetches half of what comes, and neither waits for memory
-  // while the other leaves it idle.
+  static constexpr std::size_t kStep = 4 * S::kF;  // elements between two prefetches
+  // The prefetch distances are those measured for ternary_quantize, but the far one is shorter than affine_quantize's
+  // 16384. dynamic_quantize runs both loops over chunks of 8 KiB; with different distances each loop prefetches half of
+  // the data to come, so memory is not idle in one loop while the other waits for it.
   static constexpr std::size_t kFarBytes = 12288;
 
   template <int kType>
   using Element = affine::Element<kType>;
 
-  // The bits of floats that are not negative have their order, with NaN on top. Negative ones are below those of +0,
-  // so of x and -x one is seen, and of NaN the one without a sign.
+  // Compared as signed integers, the bits of non-negative floats have the order of the floats, with NaN on top, and
+  // those of negative floats are below +0. So of x and -x only the one without a sign counts, also for NaN.
   struct Top {
     I up = S::zero_i(), down = S::zero_i();
     void see(F v) {
@@ -41,10 +41,10 @@ struct Loops {
     }
   };
 
-  // Whether all were finite.
+  // Returns whether all elements were finite.
   template <int kType>
   static bool range(const Element<kType>* x, std::size_t n, float* up, float* down) {
-    Top a, b;  // two, so that a vector need not wait for the one before it
+    Top a, b;  // two accumulators, so that a vector need not wait for the one before it
     std::size_t at = 0;
     for (; at + kStep <= n; at += kStep) {
       const auto here = reinterpret_cast<std::uintptr_t>(x + at);
@@ -106,7 +106,7 @@ struct Loops {
     return S::max_lane(top) < kInfinity;
   }
 
-  // x - rne(clamp(x/s))*s: elements that are not there are 0, and have no error.
+  // The sum of squares of x - rne(clamp(x/s))*s. Elements past the end are 0 and have no error.
   static double squared_error(const float* x, std::int64_t n, float s, float low, float high) {
     const F scale = S::set1(s), least = S::set1(low), most = S::set1(high);
     const auto error = [&](const float* p) {
@@ -119,7 +119,7 @@ struct Loops {
         typename F32::InCache{});
   }
 
-  // Plain code that the compiler widens with the instruction set's flags.
+  // Plain code that the compiler vectorizes with the instruction set's flags.
   static bool wide_extremes(const void* x, std::int64_t count, std::int64_t len, double* up, double* down) {
     bool finite = true;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -136,7 +136,7 @@ struct Loops {
     std::int64_t top = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       double v = 0;
-      __builtin_memcpy(&v, x + i, sizeof v);  // of any alignment
+      __builtin_memcpy(&v, x + i, sizeof v);  // may be unaligned
       top = F64::max(top, __builtin_bit_cast(std::int64_t, __builtin_fabs(v)));
       up[i] = v > up[i] ? v : up[i];
       down[i] = -v > down[i] ? -v : down[i];
@@ -148,7 +148,7 @@ struct Loops {
       double t = v / s;
       t = t > low ? t : low;
       t = t < high ? t : high;
-      const double d = v - ((t + 0x1.8p52) - 0x1.8p52) * s;  // the sum rounds to an integer, nearest even
+      const double d = v - ((t + 0x1.8p52) - 0x1.8p52) * s;  // adding 1.5 * 2^52 rounds to an integer, nearest even
       return d * d;
     });
   }

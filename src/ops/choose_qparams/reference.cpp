@@ -1,4 +1,4 @@
-// The slow truth of choose_qparams: docs/numerics.md said again in code, one range at a time, its elements in a vector.
+// The reference for choose_qparams: docs/numerics.md in code, one range at a time, its elements in a std::vector.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace tern::choose_qparams {
 namespace {
 
-// Whether T is float or double, every operation is one of T; only the sum is of f64.
+// Every operation is done in T, which is float or double; only the sum is in f64.
 template <class T>
 double squared_error(const std::vector<T>& x, const Chosen<T>& chosen, const CodeRange& q) {
   const T low = static_cast<T>(q.min - chosen.zero_point), high = static_cast<T>(q.max - chosen.zero_point);
@@ -50,7 +50,7 @@ Chosen<T> chosen(const ChooseQparams::Problem& p, const Rule& rule, std::vector<
   return best;
 }
 
-// False: its type cannot hold the scale.
+// Returns false if the scale's type cannot hold it.
 template <class T>
 bool choose_range(const Params& params, std::int64_t range, const std::vector<double>& elements) {
   const Chosen<T> result = chosen(params.problem, params.rule, std::vector<T>(elements.begin(), elements.end()));

@@ -1,5 +1,5 @@
-// From the extremes of a range to its scale and zero point: the few operations that reference and driver share. T is
-// the type they are computed in: double for x of f64, else float.
+// Computes scale and zero point from the extremes of a range, for the reference and the CPU driver. T is the type of
+// the computation: double if x is f64, else float.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Rule {
 
 template <class T>
 struct Chosen {
-  T scale = 0;  // as it is stored; infinite: its type cannot hold it
+  T scale = 0;  // as stored; infinite if its type cannot hold it
   std::int32_t zero_point = 0;
   friend bool operator==(const Chosen&, const Chosen&) = default;
 };
@@ -41,16 +41,16 @@ template <class T>
 Chosen<T> choose(const Rule& rule, T up, T down) {
   const T steps = static_cast<T>(rule.q.max - rule.q.min);
   T s = rule.zero_points ? (up + down) / steps : std::max(up, down) / (steps / 2);
-  if (std::isinf(s)) s = up / steps + down / steps;  // where max - min alone is too large
+  if (std::isinf(s)) s = up / steps + down / steps;  // max - min alone overflowed
   s = as_stored(std::max(s, static_cast<T>(rule.eps)), rule.scale_dtype);
   if (!rule.zero_points) return {s, 0};
-  // down/s is hardly more than the steps, so a sum with 1.5 * 2^23 or 2^52 rounds it, nearest even.
+  // down/s is hardly above `steps`, so adding 1.5 * 2^23 (f64: 2^52) rounds it to the nearest integer, ties to even.
   constexpr T kRound = std::is_same_v<T, float> ? T{0x1.8p23F} : static_cast<T>(0x1.8p52);
   const auto below = static_cast<std::int32_t>((down / s + kRound) - kRound);
   return {s, std::clamp(rule.q.min + below, rule.q.min, rule.q.max)};
 }
 
-// The 80 ranges that mse tries: all of the values, 99 %, and so on to 21 %.
+// mse tries 80 ranges: the full range, 99 % of it, and so on down to 21 %.
 constexpr int kShrinks = 80;
 template <class T>
 Chosen<T> shrunk(const Rule& rule, T up, T down, int i) {

@@ -1,4 +1,4 @@
-// Compares a choose_qparams kernel with the reference on random problems, and on elements that are not finite.
+// Compares a choose_qparams kernel with the reference on random problems, also with non-finite elements.
 #include "base/errors.h"
 #include "lab/op_selftest.h"
 #include "lab/qparams_problems.h"

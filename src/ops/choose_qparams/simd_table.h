@@ -1,4 +1,5 @@
-// What an instruction set gives to choose_qparams: extremes of ranges, and the squared error of a range.
+// The loops that each instruction set provides for choose_qparams: extremes of ranges, and the squared error of a
+// range.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +9,15 @@
 
 namespace tern::choose_qparams {
 
-// Extremes are the largest x and the largest -x, each at least +0. Where x is not finite they are any value, and the
-// answer is false.
+// Extremes are the largest x and the largest -x, each at least +0. If an x is not finite they are unspecified, and the
+// loop returns false.
 struct SimdTable {
-  // Those of `count` equal ranges one after the other.
+  // The extremes of `count` consecutive ranges of `len` elements.
   bool (*extremes[affine::kFloatTypes])(const void* x, std::int64_t count, std::int64_t len, float* up, float* down);
-  // Every element has a range of its own, whose extremes are renewed.
+  // Element i belongs to range i: updates up[i] and down[i].
   bool (*each[affine::kFloatTypes])(const void* x, std::int64_t n, float* up, float* down);
-  // Of codes by s, clamped to [low, high] without their zero point; in the contract's order.
+  // The squared error of quantizing by s, with codes less zero point clamped to [low, high]; summed in the contract's
+  // order.
   double (*squared_error)(const float* x, std::int64_t n, float s, float low, float high);
 
   bool (*wide_extremes)(const void* x, std::int64_t count, std::int64_t len, double* up, double* down);

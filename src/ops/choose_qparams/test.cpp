@@ -25,7 +25,7 @@ using Problem = ChooseQparams::Problem;
 constexpr float kMax = std::numeric_limits<float>::max();
 
 KernelEntry reference(Format format = Format::s8) { return test::reference_kernel("choose_qparams", format); }
-// Those that run here, and the reference where it is not what they are compared with.
+// The kernels that run here, and the reference if the test does not compare with it.
 std::vector<NamedKernel> all_kernels(Format format = Format::s8, bool with_reference = false) {
   auto kernels = test::kernels_and_loops<choose_qparams::Loops>("choose_qparams", format);
   if (with_reference) kernels.push_back({"reference", reference(format)});
@@ -95,12 +95,12 @@ TEST(ChooseQparams, EveryMethodTypeAndGranularity) {
   }
 }
 
-// All 65,536 values of a half, those that are not finite saturated, in ranges of several lengths.
+// All 65,536 values of f16 and of bf16, non-finite ones saturated, in ranges of several lengths.
 TEST(ChooseQparams, EveryHalfThereIs) {
   QparamsInput in;
   in.x.resize(2 * 65536);
   for (std::uint32_t h = 0; h < 65536; ++h)
-    store_element(in.x.data(), h, static_cast<std::uint16_t>(h * 40'503));  // odd: each once, far from its neighbours
+    store_element(in.x.data(), h, static_cast<std::uint16_t>(h * 40'503));  // odd factor: each value once, shuffled
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const std::int64_t group : {1, 5, 64, 1000, 65536})
       for (const DType scale_dtype : {DType::f32, dtype}) {
@@ -132,10 +132,10 @@ TEST(ChooseQparams, WhatTheFormulasSay) {
       {{-1.0F, 3.0F, 0.5F}, QparamsMethod::minmax, 4.0F / 255.0F, -128 + 64},
       {{2.0F, 3.0F}, QparamsMethod::minmax, 3.0F / 255.0F, -128},  // widened to hold 0
       {{-2.0F, -3.0F}, QparamsMethod::minmax, 3.0F / 255.0F, 127},
-      {{0.0F, -0.0F, 0.0F}, QparamsMethod::minmax, 0x1p-23F, -128},  // of nothing: eps
+      {{0.0F, -0.0F, 0.0F}, QparamsMethod::minmax, 0x1p-23F, -128},  // all zeros: eps
       {{0.0F, -0.0F, 0.0F}, QparamsMethod::absmax, 0x1p-23F, {}},
-      {{1e-20F, -1e-20F}, QparamsMethod::minmax, 0x1p-23F, -128},      // and of what is below it
-      {{-0.75F, -0.75F}, QparamsMethod::minmax, 0.75F / 255.0F, 127},  // of one value
+      {{1e-20F, -1e-20F}, QparamsMethod::minmax, 0x1p-23F, -128},      // and values below eps
+      {{-0.75F, -0.75F}, QparamsMethod::minmax, 0.75F / 255.0F, 127},  // one value
       {{-1.0F, 254.0F}, QparamsMethod::minmax, 1.0F, -127},
       {{-2.5F, 252.5F}, QparamsMethod::minmax, 1.0F, -126},  // ties to even
       {{-3.5F, 251.5F}, QparamsMethod::minmax, 1.0F, -124},
@@ -144,7 +144,7 @@ TEST(ChooseQparams, WhatTheFormulasSay) {
   };
   for (const auto& c : cases)
     for (const NamedKernel& kernel : all_kernels(Format::s8, true)) {
-      std::vector<float> x = c.x;  // short, and with a tail that repeats it
+      std::vector<float> x = c.x;  // once short, once repeated to 71 elements
       for (const std::size_t n : {c.x.size(), std::size_t{71}}) {
         while (x.size() < n) x.push_back(x[x.size() - c.x.size()]);
         const Qparams got = run(kernel.entry, line(x, c.method, c.zero_point.has_value()));
@@ -185,7 +185,7 @@ TEST(ChooseQparams, PercentilesAreNearestRanks) {
     }
 }
 
-// One value far outside: mse gives it up, and what it leaves is a smaller error than with all.
+// One value far outside: mse excludes it, because the error is then smaller than with the full range.
 TEST(ChooseQparams, ErrorsThatShrink) {
   std::vector<float> x(4096, 0.0F);
   Random random(4);
@@ -208,17 +208,17 @@ TEST(ChooseQparams, ErrorsThatShrink) {
     const double percent = got.scales[0] / all * 100;
     EXPECT_NEAR(percent, std::round(percent), 1e-4) << kernel.name;
     EXPECT_LT(percent, 60) << kernel.name;
-    for (int i = 21; i <= 100; ++i)  // in f64 and any order: no other is better by more than rounding
+    for (int i = 21; i <= 100; ++i)  // computed in f64 in plain order: no other range is better by more than rounding
       EXPECT_LE(error_of(got.scales[0]), error_of(all * i / 100) * (1 + 1e-5)) << kernel.name << ' ' << i;
   }
-  // Where all errors are the same, the larger range.
+  // If all errors are equal, mse takes the largest range.
   for (const NamedKernel& kernel : all_kernels(Format::s8, true))
     EXPECT_EQ(run(kernel.entry, line(std::vector<float>(50, 0.0F), QparamsMethod::mse)).scales,
               std::vector<double>{0x1p-23})
         << kernel.name;
 }
 
-// Squares whose sum comes out differently when their order is wrong, as the plain ones here do.
+// Squares whose sum depends on the order: the plain sum here must differ from the contract's.
 TEST(ChooseQparams, ErrorsInTheContractsOrder) {
   for (const std::int64_t n : {1024, 1025, 3000, 70'000}) {
     std::vector<float> x;
@@ -245,7 +245,7 @@ TEST(ChooseQparams, ErrorsInTheContractsOrder) {
       EXPECT_EQ(table.squared_error(x.data(), n, 1e-3F, -3.0F, 5.0F), want) << kernel.name << ' ' << n;
       EXPECT_EQ(table.wide_squared_error(wide.data(), n, 1e-3, -3.0, 5.0), ordered_sum(n, wide_square)) << kernel.name;
     }
-    // One range for all threads, which share the ranges that are tried.
+    // One range, for which the threads share the tries of mse.
     const QparamsInput in = line(x, QparamsMethod::mse, true);
     const Qparams alone = run(reference(), in);
     for (const int threads : {1, 3})
@@ -253,7 +253,7 @@ TEST(ChooseQparams, ErrorsInTheContractsOrder) {
   }
 }
 
-// Axes in another order, every second element, and one row for all.
+// Strides that permute the axes, skip every second element, or repeat one row (stride 0).
 TEST(ChooseQparams, AnyStrides) {
   Random random(5);
   for (const DType dtype : lab::kFloatTypes)
@@ -280,7 +280,7 @@ TEST(ChooseQparams, AnyStrides) {
       }
 }
 
-// Few long ranges, which threads share; and enough work that they do.
+// Few long ranges that threads share, with enough work to use several threads.
 TEST(ChooseQparams, LongRangesOnSeveralThreads) {
   Random random(6);
   QparamsInput in;
@@ -315,7 +315,7 @@ TEST(ChooseQparams, NonFiniteIsNamedOrSaturated) {
         in.problem.granularity = granularity;
         in.problem.dtype = dtype;
         in.problem.scale_dtype =
-            dtype == DType::f64 ? DType::f64 : DType::f32;  // that of the largest f64 is beyond f32
+            dtype == DType::f64 ? DType::f64 : DType::f32;  // f32 cannot hold the scale of the largest f64
         in.problem.method = method;
         in.x.resize(280 * size_of(dtype));
         for (std::int64_t i = 0; i < 280; ++i) write_element(in.x.data(), dtype, i, static_cast<double>(i % 9));
@@ -354,7 +354,7 @@ TEST(ChooseQparams, AScaleThatItsTypeCannotHold) {
     }
 }
 
-// Everything begins one byte behind where it would lie aligned.
+// Every buffer begins one byte past an aligned address.
 TEST(ChooseQparams, AnyAlignment) {
   Random random(8);
   for (const DType dtype : lab::kFloatTypes)
@@ -384,7 +384,7 @@ TEST(ChooseQparams, AnyAlignment) {
 }
 
 TEST(ChooseQparams, WhatItRefuses) {
-  const auto said = [](auto change) {
+  const auto refusal = [](auto change) {
     Problem p;
     p.shape = {4, 8};
     change(p);
@@ -394,30 +394,30 @@ TEST(ChooseQparams, WhatItRefuses) {
   const auto has = [](const std::string& message, const char* words) {
     return message.find(words) != std::string::npos;
   };
-  EXPECT_EQ(said([](Problem&) {}), "taken");
-  EXPECT_TRUE(has(said([](Problem& p) { p.method = QparamsMethod::minmax; }), "minmax has zero points"));
-  EXPECT_TRUE(has(said([](Problem& p) { p.zero_points = true; }), "absmax has no zero points"));
-  EXPECT_TRUE(has(said([](Problem& p) { p.format = Format::u8; }), "both signs"));
-  EXPECT_TRUE(has(said([](Problem& p) { p.q_min = -4, p.q_max = 0; }), "both signs"));
-  EXPECT_TRUE(has(said([](Problem& p) { p.q_min = -4, p.q_max = 200; }), "do not go into s8"));
-  EXPECT_TRUE(has(said([](Problem& p) {
+  EXPECT_EQ(refusal([](Problem&) {}), "taken");
+  EXPECT_TRUE(has(refusal([](Problem& p) { p.method = QparamsMethod::minmax; }), "minmax has zero points"));
+  EXPECT_TRUE(has(refusal([](Problem& p) { p.zero_points = true; }), "absmax has no zero points"));
+  EXPECT_TRUE(has(refusal([](Problem& p) { p.format = Format::u8; }), "both signs"));
+  EXPECT_TRUE(has(refusal([](Problem& p) { p.q_min = -4, p.q_max = 0; }), "both signs"));
+  EXPECT_TRUE(has(refusal([](Problem& p) { p.q_min = -4, p.q_max = 200; }), "do not go into s8"));
+  EXPECT_TRUE(has(refusal([](Problem& p) {
                     p.method = QparamsMethod::minmax, p.zero_points = true;
                     p.q_min = p.q_max = 3;
                   }),
                   "3 is the only code"));
   for (const double percentile : {50.0, 0.0, -1.0, 100.5, std::nan("")})
-    EXPECT_TRUE(has(said([&](Problem& p) { p.method = QparamsMethod::percentile, p.percentile = percentile; }),
+    EXPECT_TRUE(has(refusal([&](Problem& p) { p.method = QparamsMethod::percentile, p.percentile = percentile; }),
                     "percentile is"));
   for (const float eps : {0.0F, -1.0F, 0x1p-127F, HUGE_VALF, std::nanf("")})
-    EXPECT_TRUE(has(said([&](Problem& p) { p.eps = eps; }), "eps is")) << eps;
-  EXPECT_TRUE(has(said([](Problem& p) { p.dtype = p.scale_dtype = DType::f16, p.eps = 0x1p-26F; }), "one of f16"));
-  EXPECT_TRUE(has(said([](Problem& p) {
+    EXPECT_TRUE(has(refusal([&](Problem& p) { p.eps = eps; }), "eps is")) << eps;
+  EXPECT_TRUE(has(refusal([](Problem& p) { p.dtype = p.scale_dtype = DType::f16, p.eps = 0x1p-26F; }), "one of f16"));
+  EXPECT_TRUE(has(refusal([](Problem& p) {
                     p.shape = {std::int64_t{1} << 41};
                     p.method = QparamsMethod::mse;
                   }),
                   "mse copies at most"));
-  EXPECT_TRUE(
-      has(said([](Problem& p) { p.granularity = AffineGranularity::group(3), p.even_groups = true; }), "groups of 3"));
+  EXPECT_TRUE(has(refusal([](Problem& p) { p.granularity = AffineGranularity::group(3), p.even_groups = true; }),
+                  "groups of 3"));
 
   Guarded<float> x(8), scales(1);
   const Problem p{.shape = {8}};

@@ -1,5 +1,5 @@
-// Drives the loops of an instruction set over a tensor. Ranges that lie in one piece of a line are chosen and quantized
-// while they are in the cache; others are read twice, by the drivers of the two ops.
+// CPU driver. If every range is a contiguous piece of a line, it chooses scales and quantizes while the range is in the
+// cache. Otherwise the drivers of the two ops run one after the other and read x twice.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 using affine::kChunk;
 using affine::Lines;
 
-constexpr std::int64_t kLongest = 16 * kChunk;  // elements of a range that are still in a second-level cache
+constexpr std::int64_t kLongest = 16 * kChunk;  // elements of a range that still fit in a second-level cache
 
 // Buffers of one thread.
 struct Buffers {
@@ -42,7 +42,8 @@ class Driver {
         rule_{p_.q.min, p_.q.max, p_.problem.math == AffineMath::reciprocal},
         stream_(lines_.count * lines_.k / per_byte_ >= affine::kStreamBytes) {}
 
-  // Whether every range lies in one piece, is not too long, has no byte of another's codes, and is computed in f32.
+  // Whether one pass is possible: every range is contiguous, is not too long, shares no code byte with another range,
+  // and is computed in f32.
   [[nodiscard]] bool one_pass() const {
     const bool own =
         lines_.run == Lines::Run::groups || (lines_.run == Lines::Run::one && lines_.count == choose_.count);
@@ -50,17 +51,18 @@ class Driver {
            !affine::in_f64(p_.problem.dtype, p_.problem.math);
   }
 
-  // False: something was not finite, or a scale too large; which, the two drivers say.
+  // Returns false if an element was not finite or a scale was too large. The drivers of the two ops then find the
+  // error.
   bool run() {
-    const std::int64_t some = std::max<std::int64_t>(1, kChunk / len_), steps = ceil_div(per_line_, some);
+    const std::int64_t per_step = std::max<std::int64_t>(1, kChunk / len_), steps = ceil_div(per_line_, per_step);
     const std::int64_t wanted = lines_.count * lines_.k / affine::kMinElemsPerSlot;
-    WorkQueue queue(lines_.count * steps, std::max<std::int64_t>(1, affine::kElemsPerPiece / (some * len_)));
+    WorkQueue queue(lines_.count * steps, std::max<std::int64_t>(1, affine::kElemsPerPiece / (per_step * len_)));
     std::atomic<bool> failed{false};
     exec_.threads.run(static_cast<int>(std::clamp<std::int64_t>(wanted, 1, exec_.threads.count())), [&](int) {
       Buffers buffers;
       for (std::int64_t step = 0, end = 0; queue.next(step, end);)
         for (; step < end && !failed.load(std::memory_order_relaxed); ++step) {
-          const std::int64_t first = step % steps * some, ranges = std::min(some, per_line_ - first);
+          const std::int64_t first = step % steps * per_step, ranges = std::min(per_step, per_line_ - first);
           // The last range of a line may be short.
           const std::int64_t whole = (first + ranges) * len_ > lines_.k ? ranges - 1 : ranges;
           const bool done =
@@ -74,7 +76,7 @@ class Driver {
   }
 
  private:
-  // `count` ranges of a line; more than one only where all of them are a chunk.
+  // Chooses and quantizes `count` ranges of a line. If count > 1, all of them together fit in one chunk.
   bool quantize(Buffers& buffers, std::int64_t line, std::int64_t first, std::int64_t count, std::int64_t len) const {
     const std::int64_t column = first * len_, n = count * len, range = line * per_line_ + first;
     const std::byte* x = element(p_.x.data, p_.problem.dtype, lines_.offset_of(line) + column);
@@ -106,7 +108,7 @@ class Driver {
     return true;
   }
 
-  // n <= kChunk elements from `at` on, and the type they are read as; saturated where that is asked for.
+  // Returns n <= kChunk elements from `at` on and the type to read them as, saturated if the problem asks for it.
   struct Elements {
     const void* x;
     affine::FloatType type;

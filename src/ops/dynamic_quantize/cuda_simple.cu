@@ -1,4 +1,5 @@
-// dynamic_quantize on a GPU as it is easiest to read: the plain kernels of the two ops it consists of.
+// A plain dynamic_quantize for GPUs, written to be read: the plain kernels of choose_qparams and affine_quantize, one
+// after the other.
 #include "ops/dynamic_quantize/dynamic_quantize.h"
 
 namespace tern {

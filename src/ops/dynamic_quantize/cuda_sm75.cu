@@ -1,5 +1,5 @@
-// dynamic_quantize for every GPU from sm_75: ranges that fit in registers are read once; others are chosen first, by
-// choose_qparams, and then quantized by affine_quantize.
+// dynamic_quantize for GPUs from sm_75 on. Ranges that fit in registers are read once; for others the kernels of
+// choose_qparams and affine_quantize run one after the other.
 #include "ops/choose_qparams/cuda_segments.h"
 #include "ops/dynamic_quantize/dynamic_quantize.h"
 

@@ -1,4 +1,4 @@
-// dynamic_quantize: choose_qparams by minmax or absmax, then affine_quantize with what was chosen.
+// dynamic_quantize: choose_qparams by minmax or absmax, then affine_quantize with the chosen scales and zero points.
 #pragma once
 
 #include "ops/affine_quantize/affine_quantize.h"
@@ -9,7 +9,7 @@
 namespace tern {
 namespace dynamic_quantize {
 
-// What a kernel gets: the checked arguments of both.
+// What a kernel gets: the checked arguments of both ops.
 struct Params {
   choose_qparams::Params choose;
   affine_quantize::Params quantize;

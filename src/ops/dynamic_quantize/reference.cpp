@@ -1,4 +1,4 @@
-// The slow truth of dynamic_quantize: those of the two ops it consists of, one after the other.
+// The reference for dynamic_quantize: the references of choose_qparams and affine_quantize, one after the other.
 #include "base/errors.h"
 #include "ops/dynamic_quantize/dynamic_quantize.h"
 

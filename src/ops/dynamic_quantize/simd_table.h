@@ -1,4 +1,4 @@
-// What an instruction set gives to dynamic_quantize: the loops of the two ops it consists of.
+// The loops that each instruction set provides for dynamic_quantize: those of choose_qparams and affine_quantize.
 #pragma once
 
 #include "ops/affine_quantize/simd_table.h"

@@ -35,7 +35,7 @@ struct Quantized {
   }
 };
 
-// Poisoned outputs that end at guard pages, and views of them.
+// Poisoned outputs that end at guard pages, with their views.
 struct Outputs {
   explicit Outputs(const Problem& p)
       : rows(affine::rows_of(p.shape)),
@@ -83,7 +83,7 @@ Quantized run(const KernelEntry& entry, const Problem& p, const Input& x, int th
   return out.taken(test::run_entry(entry, p, *params, threads));
 }
 
-// The references of the two ops, each on its own.
+// Runs the references of the two ops one after the other.
 Quantized one_after_the_other(const Problem& p, const Input& x) {
   Outputs out(p);
   const auto choose = dynamic_quantize::choosing(p);
@@ -96,7 +96,7 @@ Quantized one_after_the_other(const Problem& p, const Input& x) {
   const auto params = OpTraits<AffineQuantize>::bind(
       quantize,
       {.x = x.view(), .scales = out.scales_view, .zero_points = out.zero_points_view, .codes = out.codes_view});
-  if (!params.ok()) return out.taken(params.error());  // what was chosen must be taken, also by `reciprocal`
+  if (!params.ok()) return out.taken(params.error());  // must not happen, not even with `reciprocal`
   return out.taken(test::run_entry(test::reference_kernel("affine_quantize", p.format), quantize, *params, 1));
 }
 
@@ -120,7 +120,7 @@ TEST(DynamicQuantize, ChoosesThenQuantizes) {
   }
 }
 
-// Tokens and groups up to and beyond what is read once, ragged ones, and several threads.
+// Tokens and groups of lengths below and above the limit of one pass, with short last groups, on several threads.
 TEST(DynamicQuantize, EveryLengthOfARange) {
   Random random(2);
   std::vector<std::byte> x(4 * 100'000);
@@ -177,7 +177,7 @@ TEST(DynamicQuantize, NonFiniteIsNamedOrSaturated) {
       p.shape = {4, 3000};
       p.granularity = granularity;
       p.dtype = dtype;
-      p.scale_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;  // that of the largest f64 is beyond f32
+      p.scale_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;  // f32 cannot hold the scale of the largest f64
       std::vector<std::byte> x(12'000 * size_of(dtype));
       for (std::int64_t i = 0; i < 12'000; ++i) write_element(x.data(), dtype, i, static_cast<double>(i % 9) - 3);
       write_element(x.data(), dtype, 5139, -std::numeric_limits<double>::quiet_NaN());
@@ -193,12 +193,12 @@ TEST(DynamicQuantize, NonFiniteIsNamedOrSaturated) {
         const Quantized got = run(kernel.entry, p, in);
         EXPECT_TRUE(got.same(one_after_the_other(p, in))) << kernel.name << ' ' << lab::describe_choice(p);
         EXPECT_EQ(got.codes[5139], 0) << kernel.name;
-        EXPECT_LE(static_cast<std::int8_t>(got.codes[8200]), -127) << kernel.name;  // 127.5, or just less
+        EXPECT_LE(static_cast<std::int8_t>(got.codes[8200]), -127) << kernel.name;  // -127.5, or slightly above
       }
     }
 }
 
-// More codes than a cache holds bypass it, half as many do not.
+// All rows together are large enough for streaming stores; half of them are not.
 TEST(DynamicQuantize, CodesThatBypassTheCache) {
   constexpr std::int64_t kRows = 8, kK = 4'200'001;
   Problem p;
@@ -262,9 +262,9 @@ TEST(DynamicQuantize, WhatItPromises) {
   EXPECT_EQ(wide->guarantee().math, "f64");
 }
 
-// PyTorch's quantize_per_tensor_dynamic is another rule: its scale is a quotient in f64, of max - min in f64, and never
-// below 6.1e-5; its zero point is from whichever end of the range loses less. In these cases scales are at most two
-// ulps from its own, and codes the same.
+// PyTorch's quantize_per_tensor_dynamic uses another rule: it computes the scale in f64 from max - min in f64, never
+// below 6.1e-5, and the zero point from whichever end of the range loses less. In these cases our scales are at most
+// two ulps from PyTorch's, and the codes are the same.
 TEST(DynamicQuantize, BesidePyTorchsDynamic) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
   int cases = 0, below = 0;

@@ -1,5 +1,5 @@
-// Drives the loops of an instruction set over the lines of a tensor: threads, strides, types of scales, and elements
-// that are not finite.
+// CPU driver: runs the SIMD loops over the lines of a tensor. Handles threads, strides, scale types and non-finite
+// elements.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,14 +13,14 @@ namespace {
 
 using affine::Lines;
 
-// Elements of one call of the loops. Shorter than the other ops': what is read and what is written past the caches then
-// take turns more often (79 % of the copy limit, with 2,048 elements 74 %; EPYC with AVX-512, 2 threads).
+// Elements per call of the loops. Fewer than in the other ops, so that reads and streaming stores alternate more often:
+// 79 % of the copy limit, against 74 % with 2,048 elements (EPYC with AVX-512, 2 threads).
 constexpr std::int64_t kChunk = 512;
 static_assert(kChunk <= affine::kChunk);
 
 // Buffers of one thread, for what the loops cannot read or write in place.
 struct Scratch {
-  alignas(64) double x[kChunk];  // of any type, as y
+  alignas(64) double x[kChunk];  // elements of any type, as in y
   alignas(64) double y[kChunk];
   alignas(64) double wide[kChunk];
   affine::QparamsScratch qparams;
@@ -29,7 +29,7 @@ struct Scratch {
 
 Lines lines_of(const Params& params) {
   affine::Words words = affine::words_of(params.problem);
-  words.format = Format::u8;  // the mask lies as codes of a byte do
+  words.format = Format::u8;  // the mask is laid out like codes of one byte
   return affine::make_lines(words, std::array{params.x.strides, params.y.strides}, params.mask_row_bytes);
 }
 
@@ -63,7 +63,8 @@ class Driver {
   }
 
  private:
-  // n <= kChunk elements of a line from `at`. False: one of them is not finite, and refused.
+  // Processes n <= kChunk elements of a line from column `at`. Returns false if an element is not finite and the
+  // problem rejects that.
   bool chunk(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) const {
     const std::int64_t x_step = lines_.tensors[0].last, y_step = lines_.tensors[1].last;
     const void* x = element(p_.x.data, dtype_, lines_.offset_of(line, 0) + at * x_step);
@@ -73,8 +74,8 @@ class Driver {
       affine::gather(x, dtype_, x_step, n, scratch.x);
       x = scratch.x;
     }
-    const bool aside = stream_ || y_step != 1;
-    void* to = aside ? static_cast<void*>(scratch.y) : y;
+    const bool staged = stream_ || y_step != 1;
+    void* to = staged ? static_cast<void*>(scratch.y) : y;
     std::uint8_t* mask_to = stream_ && mask != nullptr ? scratch.mask : mask;
     const std::int64_t first = lines_.scale_of(line);
     if (!values(scratch, first, at, n, x, to, mask_to)) {
@@ -86,13 +87,13 @@ class Driver {
     if (stream_) {
       table_.stream(to, n * bytes_, y);
       if (mask != nullptr) table_.stream(mask_to, n, mask);
-    } else if (aside) {
+    } else if (staged) {
       affine::scatter(to, dtype_, y_step, n, y);
     }
     return true;
   }
 
-  // Of contiguous elements; whether all were finite.
+  // Writes y and mask of contiguous elements. Returns whether all were finite.
   bool values(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const void* x, void* y,
               std::uint8_t* mask) const {
     if (wide_) return wide(scratch, first, at, n, x, y, mask);

@@ -1,4 +1,5 @@
-// Where gradients pass, for the CUDA kernels of fake_quantize and its backward. For .cu files only.
+// The test of whether a gradient passes, for the CUDA kernels of fake_quantize and fake_quantize_backward. For .cu
+// files only.
 #pragma once
 
 #include "ops/affine/cuda_rounding.h"
@@ -6,11 +7,12 @@
 namespace tern::fake_quantize {
 namespace {
 
-// Of a rounding that still tells apart one code beyond either end: q is rne(x/s), at most so far outside.
+// Made from a Rounding that clamps to one code beyond either end (Walk::beyond is 1). So q, which is rne(x/s) clamped
+// that way, still shows whether it was outside.
 template <class Math>
 struct Ends {
   Math low, high;      // q_min - zp, q_max - zp
-  Math middle, reach;  // the mask is 1 so far from the middle; both are integers or halves
+  Math middle, reach;  // the mask is 1 where |q - middle| <= reach; both are integers or halves
   __device__ Ends(const affine::Rounding<Math>& rounding, bool strict)
       : low(rounding.low + 1), high(rounding.high - 1), middle((low + high) / 2), reach((high - low) / 2) {
     if (strict) reach -= 1;

@@ -1,4 +1,4 @@
-// fake_quantize on a GPU as it is easiest to read: one thread for each element, by its indices.
+// A plain fake_quantize for GPUs, written to be read: one thread for each element, found by its indices.
 #include "ops/affine/cuda_place.h"
 #include "ops/fake_quantize/fake_quantize.h"
 

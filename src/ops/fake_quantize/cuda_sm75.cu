@@ -1,4 +1,4 @@
-// fake_quantize for every GPU from sm_75: limited by memory, for every granularity, layout and alignment.
+// fake_quantize for GPUs from sm_75 on: memory-bound, for every granularity, layout and alignment.
 #include "ops/affine/cuda_flat.h"
 #include "ops/fake_quantize/cuda_ends.h"
 #include "ops/fake_quantize/fake_quantize.h"
@@ -19,7 +19,7 @@ struct Job {
   affine::Flat flat;
   const void* x;
   void* y;
-  std::uint8_t* mask;  // null: not asked for
+  std::uint8_t* mask;  // null if not requested
   bool strict;
 };
 
@@ -85,10 +85,10 @@ std::size_t workspace_bytes(const FakeQuantize::Problem&) { return 0; }
 
 int launch(const Params& params, std::byte* workspace, const cuda::Launch& launch) {
   const auto& p = params.problem;
-  // PyTorch's fake_quantize does not divide in f64 on a GPU; who asks for it can wait.
+  // PyTorch's fake_quantize does not divide in f64 on a GPU, so speed matters little here: use the plain kernel.
   if (p.math == AffineMath::torch_cuda && p.dtype != DType::f64) return cuda_simple.launch(params, workspace, launch);
   affine::Words words = affine::words_of(p);
-  words.format = Format::u8;  // the mask lies as codes of a byte do
+  words.format = Format::u8;  // the mask is laid out like codes of one byte
   const Shape strides[] = {params.x.strides, params.y.strides};
   const auto lines = affine::make_lines(words, strides, params.mask_row_bytes);
   return cuda::with_element(p.dtype, [&]<class E>() -> int {

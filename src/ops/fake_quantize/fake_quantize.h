@@ -1,4 +1,5 @@
-// fake_quantize: y = float(clamp(rne(x/s) + zp, q_min, q_max) - zp) * s in one pass, and where gradients pass.
+// fake_quantize: y = float(clamp(rne(x/s) + zp, q_min, q_max) - zp) * s in one pass, and a mask of where gradients
+// pass.
 #pragma once
 
 #include "ops/affine/affine.h"
@@ -16,11 +17,12 @@ struct Params {
   ConstTensorView x;
   affine::Qparams qparams;
   TensorView y;
-  std::uint8_t* mask = nullptr;     // null: not asked for
+  std::uint8_t* mask = nullptr;     // null if not requested
   std::int64_t mask_row_bytes = 0;  // from one row of x to the next
 };
 
-// One element, said plainly, for the references: v = x/s, rne(v) clamped to the range less zp, and the mask.
+// One element, computed step by step, for the references: v = x/s, then rne(v) clamped to the range less zp, and the
+// mask.
 struct Element {
   double v = 0;
   int q_less_zp = 0;

@@ -1,4 +1,4 @@
-// The loops of fake_quantize, once, over any set of vector words: y = (q - zp) * s, and the mask.
+// The loops of fake_quantize, written once for all SIMD instruction sets: y = (q - zp) * s, and the mask.
 #pragma once
 
 #include "ops/affine/stream.h"
@@ -21,11 +21,11 @@ struct Loops {
   using Floats = affine::Floats<S>;
 
   static constexpr std::size_t kStep = R::kStep;
-  // As ternary_quantize fetches, whose measurements these distances are.
+  // Prefetch distances, as measured for ternary_quantize.
   static constexpr std::size_t kFarBytes = 16384;
   static constexpr std::size_t kNearBytes = 1024;
 
-  // by_of(i) is what vector i of the step needs.
+  // by_of(i) returns the constants for vector i of the step.
   template <int kType, bool kReciprocal, class ByOf>
   static void step(const Element<kType>* x, ByOf by_of, I& top, Element<kType>* y, std::uint8_t* mask) {
     I inside[4];
@@ -40,7 +40,7 @@ struct Loops {
     if (mask != nullptr)
       S::store_i8(reinterpret_cast<std::int8_t*>(mask), S::narrow(inside[0], inside[1], inside[2], inside[3]));
   }
-  // n < kStep elements at the end.
+  // The tail: n < kStep elements.
   template <int kType, bool kReciprocal, class ByOf>
   static void rest(const Element<kType>* x, std::size_t n, ByOf by_of, I& top, Element<kType>* y, std::uint8_t* mask) {
     Element<kType> in[kStep] = {}, out[kStep];
@@ -74,7 +74,7 @@ struct Loops {
     for (std::size_t i = 0; i < count; ++i) {
       float scale = 0;
       std::int32_t zero = 0;
-      __builtin_memcpy(&scale, scales + i, sizeof scale);  // of any alignment
+      __builtin_memcpy(&scale, scales + i, sizeof scale);  // may be unaligned
       if (zeros != nullptr) __builtin_memcpy(&zero, zeros + i, sizeof zero);
       range<kType, kReciprocal>(x + i * len, len, R::by_one(scale, zero, rule), top, y + i * len,
                                 mask == nullptr ? nullptr : mask + i * len);

@@ -1,4 +1,4 @@
-// The slow truth of fake_quantize: docs/numerics.md said again in code, one element at a time, each by its indices.
+// The reference for fake_quantize: docs/numerics.md in code, one element at a time, each found by its indices.
 #include <cmath>
 
 #include "ops/elements.h"
@@ -7,7 +7,7 @@
 namespace tern::fake_quantize {
 namespace {
 
-// Whether T is float or double, every operation is one of T.
+// Every operation is done in T, which is float or double.
 template <class T>
 Element rounded(double x, double s, int zp, const ElementRule& rule) {
   const T value = static_cast<T>(x), scale = static_cast<T>(s);

@@ -1,9 +1,9 @@
-// The rounding that fake_quantize and its backward share, once, over any set of vector words.
+// The rounding that fake_quantize and fake_quantize_backward share, written once for all SIMD instruction sets.
 //
 //     t = x/s or x * (1/s), clamped to one code beyond either end;  v = rne(t)
 //
-// v lies in the range, or one code outside: so it tells the mask, and clamped again it is q - zp. t is x/s wherever v
-// lies in the range. v comes from an integer, so it is never -0.
+// v is in the range or one code outside it, so comparing v with the range gives the mask, and clamping v to the range
+// gives q - zp. Wherever v is in the range, t is the unclamped x/s. v is converted from an integer, so it is never -0.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ struct Rounding {
   using F = typename S::F;
   using I = typename S::I;
 
-  static constexpr std::size_t kStep = 4 * S::kF;  // elements of one store of the mask
+  static constexpr std::size_t kStep = 4 * S::kF;  // elements per store of the mask
   static constexpr std::int32_t kInfinity = 0x7F80'0000;
 
   struct By {
-    F scale, divisor;  // divisor is 1/s with `reciprocal`
+    F scale, divisor;  // divisor is s, or 1/s with `reciprocal`
     F low, high;       // q_min - zp, q_max - zp
-    F below, above;    // one code further
-    F first, last;     // where the mask is 1
+    F below, above;    // one code beyond low and high
+    F first, last;     // the mask is 1 where first <= v <= last
   };
   static By by(F scale, F zero, const Rule& rule) {
     const F minus = S::negate(zero), one = S::set1(1.0F), none = S::set1(rule.strict ? 1.0F : 0.0F);
@@ -53,7 +53,7 @@ struct Rounding {
   struct Rounded {
     F t, v;
     I inside;  // the mask: 1 or 0
-    F q;       // v within the range: q - zp
+    F q;       // v clamped to the range: q - zp
   };
   template <bool kReciprocal>
   static Rounded round(F x, const By& by) {
@@ -67,7 +67,7 @@ struct Rounding {
     return {t, v, S::within(v, by.first, by.last), S::clamp(v, by.low, by.high)};
   }
 
-  // The same in f64, for plain code that the compiler widens; a sum with 1.5 * 2^52 rounds to an integer.
+  // The same in f64, for plain code that the compiler vectorizes. Adding 1.5 * 2^52 rounds to an integer.
   struct Wide {
     double t, q;
     bool inside;

@@ -1,4 +1,4 @@
-// Compares a fake_quantize kernel with the reference on random problems, and on elements that are not finite.
+// Compares a fake_quantize kernel with the reference on random problems, also with non-finite elements.
 #include "base/errors.h"
 #include "lab/fake_problems.h"
 #include "lab/op_selftest.h"
@@ -31,7 +31,7 @@ Result<Values> run(const Context& context, const std::string& kernel, const Fake
   return result;
 }
 
-// The kernel must name a broken element, or saturate it as the reference does.
+// If `broken` >= 0, that element is not finite: the kernel must report its index, or saturate it as the reference does.
 Result<std::string> compare(const Context& context, const Context& cpu, const KernelDescription& kernel, FakeInput in,
                             std::int64_t broken) {
   if (broken >= 0) {

@@ -23,7 +23,7 @@ using test::Guarded;
 using test::NamedKernel;
 using Problem = FakeQuantize::Problem;
 
-// The reference is the last of them.
+// The reference is the last entry.
 std::vector<NamedKernel> all_kernels(Format format) {
   auto kernels = test::kernels_and_loops<fake_quantize::Loops>("fake_quantize", format);
   kernels.push_back({"reference", test::reference_kernel("fake_quantize", format)});
@@ -33,15 +33,15 @@ KernelEntry reference(Format format) { return test::reference_kernel("fake_quant
 
 struct Values {
   Status status;
-  std::vector<std::byte> y, mask;  // all of their memory, between elements as well
+  std::vector<std::byte> y, mask;  // all of their memory, including gaps between elements
 
   friend bool operator==(const Values& a, const Values& b) { return a.y == b.y && a.mask == b.mask; }
 };
 
 struct Layout {
-  std::optional<Shape> x_strides, y_strides;  // dense where there are none
+  std::optional<Shape> x_strides, y_strides;  // dense if absent
   std::int64_t mask_gap = 0;                  // bytes between rows of the mask
-  std::size_t skip_bytes = 0;                 // everything begins as far behind where it would lie aligned
+  std::size_t skip_bytes = 0;                 // every buffer begins this far past an aligned address
 };
 
 std::size_t reach(const Shape& shape, const Shape& strides) {
@@ -66,7 +66,7 @@ Values run(const KernelEntry& entry, const FakeInput& in, int threads = 1, const
   Guarded<std::byte> y(reach(p.shape, y_strides) * size_of(p.dtype) + skip);
   Guarded<std::byte> mask(
       static_cast<std::size_t>(p.mask && rows > 0 ? rows * (k + layout.mask_gap) - layout.mask_gap : 0) + skip);
-  // What is skipped lies in front: each buffer still ends at its page.
+  // The skipped bytes come first, so each buffer still ends at its guard page.
   if (!in.x.empty()) std::memcpy(x.data() + skip, in.x.data(), in.x.size());
   std::memcpy(scales.data() + skip, in.scales.data(), in.scales.size());
   if (!in.zero_points.empty()) std::memcpy(zero_points.data() + skip, in.zero_points.data(), 4 * in.zero_points.size());
@@ -110,7 +110,7 @@ std::vector<int> mask_of(const Values& v) {
   return mask;
 }
 
-// y of affine_quantize's codes by affine_dequantize, both by their references.
+// y computed by the references of affine_quantize and affine_dequantize, one after the other.
 std::vector<std::byte> in_two_steps(FakeInput& in) {
   const Problem& p = in.problem;
   const std::int64_t rows = affine::rows_of(p.shape), k = affine::last_of(p.shape);
@@ -158,7 +158,7 @@ TEST(FakeQuantize, EveryFormatTypeAndGranularityInOneStepOrTwo) {
   }
 }
 
-// All 65,536 values of a half, those that are not finite saturated.
+// All 65,536 values of f16 and of bf16, non-finite ones saturated.
 TEST(FakeQuantize, EveryHalfThereIs) {
   FakeInput in;
   in.x.resize(2 * 65536);
@@ -197,7 +197,7 @@ TEST(FakeQuantize, TiesZerosEndsAndTheirMasks) {
   const std::vector<float> even = {0, 2, 0, 0, 127, -128, 126, 127, 127, -128, -128, 127};
   const std::vector<int> inclusive = {1, 1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0},
                          strict = {1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0};
-  // The odd zero point is added behind the rounding: 0.5 is code 3 and the value 0, and not rne(3.5) = 4.
+  // The odd zero point is added after rounding: 0.5 gives code 3 and the value 0, not rne(3.5) = 4.
   const std::vector<float> odd = {0, 2, 0, 0, 124, -131, 124, 124, 124, -128, -129, 124};
   const std::vector<int> odd_mask = {1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0};
   for (const NamedKernel& kernel : all_kernels(Format::s8)) {
@@ -211,7 +211,7 @@ TEST(FakeQuantize, TiesZerosEndsAndTheirMasks) {
     got = run(kernel.entry, line(x, 1.0F, 3));
     EXPECT_EQ(floats(got), odd) << kernel.name;
     EXPECT_EQ(mask_of(got), odd_mask) << kernel.name;
-    // A quotient that overflows is the end of the range.
+    // A quotient that overflows is outside the range.
     got = run(kernel.entry, line({1e30F, -1e30F}, 1e-30F));
     EXPECT_EQ(mask_of(got), (std::vector<int>{0, 0})) << kernel.name;
   }
@@ -269,7 +269,7 @@ TEST(FakeQuantize, NonFiniteIsNamedOrSaturated) {
   }
 }
 
-// Results that bypass the cache, in rows that begin anywhere; on several threads.
+// Outputs large enough for streaming stores, with unaligned rows, on several threads.
 TEST(FakeQuantize, LargeOutputs) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     FakeInput in;
@@ -333,7 +333,7 @@ TEST(FakeQuantize, RefusesByName) {
   }
 }
 
-// What a plan says of itself, and that it runs.
+// What a plan reports about itself.
 TEST(FakeQuantize, PlansTellTheTruth) {
   const auto context = Context::open({.threads = 1});
   ASSERT_TRUE(context.ok());
@@ -364,8 +364,8 @@ FakeInput input_of(const test::FakeGolden& golden) {
   return in;
 }
 
-// What PyTorch on a CPU made (tools/golden_torch.py): `reciprocal` is its arithmetic, its zero point is added behind
-// the rounding. Of f64 its values by channel are products of f64 as here; those by tensor are products of f32.
+// Values recorded from PyTorch on a CPU (tools/golden_torch.py), which computes as `reciprocal` does and adds the zero
+// point after rounding. For f64, PyTorch multiplies in f64 per channel, as we do, but in f32 per tensor.
 TEST(FakeQuantize, PyTorchsValuesAndMasks) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
   int seen = 0;
@@ -387,7 +387,7 @@ TEST(FakeQuantize, PyTorchsValuesAndMasks) {
   EXPECT_EQ(seen, 12);
 }
 
-// What it made on a GPU: the same arithmetic but for f64, which is not promised.
+// Values recorded from PyTorch on a GPU: the same arithmetic except for f64, which we do not promise to match.
 TEST(FakeQuantize, PyTorchsValuesAndMasksOnAGpu) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
   int seen = 0;

@@ -1,5 +1,5 @@
-// Drives the loops of an instruction set over the lines of a tensor: threads, strides, types of scales, elements that
-// are not finite, and sums over ranges in the contract's order.
+// CPU driver: runs the SIMD loops over the lines of a tensor. Handles threads, strides, scale types, non-finite
+// elements, and sums over ranges in the contract's order.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,27 +17,27 @@ namespace {
 using affine::kChunk;
 using affine::Lines;
 
-constexpr std::size_t kGradY = 0, kX = 1, kGradX = 2;  // tensors of the lines
+constexpr std::size_t kGradY = 0, kX = 1, kGradX = 2;  // indices of the tensors in Lines
 
-// Buffers of one thread, for what the loops cannot read or write in place, and what they make.
+// Buffers of one thread: for what the loops cannot read or write in place, and for masks and steps.
 struct Scratch {
-  alignas(64) double g[kChunk];  // of any type, as the next two
+  alignas(64) double g[kChunk];  // elements of any type, as in the next two
   alignas(64) double x[kChunk];
   alignas(64) double out[kChunk];
-  alignas(64) double steps[kChunk];  // f32, or f64 where x/s is
+  alignas(64) double steps[kChunk];  // f32, or f64 if x/s is computed in f64
   affine::QparamsScratch qparams;
   alignas(64) std::uint8_t mask[kChunk];
 };
 
 Lines lines_of(const Params& params) {
   affine::Words words = affine::words_of(params.problem);
-  words.format = Format::u8;  // the mask lies as codes of a byte do
+  words.format = Format::u8;  // the mask is laid out like codes of one byte
   if (params.mask != nullptr) words.granularity = {};
   const Shape& x = params.mask != nullptr ? params.grad_y.strides : params.x.strides;
   return affine::make_lines(words, std::array{params.grad_y.strides, x, params.grad_x.strides}, params.mask_row_bytes);
 }
 
-// Long ranges are cut into segments, subtrees of the sum, whose sums wait in the workspace.
+// Long ranges are cut into segments. Each is a subtree of the pairwise sum; its sums are kept in the workspace.
 std::int64_t segments_of(const FakeQuantizeBackward::Problem& p) {
   return p.qparam_gradients ? ceil_div(affine::longest_range(p.shape, p.granularity), kSegment) : 1;
 }
@@ -85,8 +85,8 @@ class Driver {
  private:
   [[nodiscard]] bool refused() const { return refused_.load(std::memory_order_relaxed); }
 
-  // grad_x of n <= kChunk elements of a line from `at`. Leaves their mask and steps in scratch, unless the mask was
-  // given, and returns their gradients, contiguous.
+  // Writes grad_x of n <= kChunk elements of a line from column `at`. Leaves their mask and steps in `scratch`, unless
+  // the mask is an input. Returns their grad_y, contiguous.
   const void* pass(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) {
     const std::uint8_t* mask = scratch.mask;
     if (p_.mask != nullptr)
@@ -96,12 +96,12 @@ class Driver {
     const void* g = contiguous(p_.grad_y.data, kGradY, line, at, n, scratch.g);
     const std::int64_t step = lines_.tensors[kGradX].last;
     auto* y = static_cast<std::byte*>(p_.grad_x.data) + (lines_.offset_of(line, kGradX) + at * step) * bytes_;
-    const bool aside = stream_ || step != 1;
-    void* to = aside ? static_cast<void*>(scratch.out) : y;
+    const bool staged = stream_ || step != 1;
+    void* to = staged ? static_cast<void*>(scratch.out) : y;
     table_.pass[bytes_ == 2 ? 0 : bytes_ == 4 ? 1 : 2](mask, g, n, to);
     if (stream_)
       table_.stream(to, n * bytes_, y);
-    else if (aside)
+    else if (staged)
       affine::scatter(to, dtype_, step, n, y);
     return g;
   }
@@ -114,7 +114,7 @@ class Driver {
     return copy;
   }
 
-  // Mask and steps; false: one of the elements is not finite, and refused.
+  // Computes mask and steps. Returns false if an element is not finite and the problem rejects that.
   bool steps(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n) const {
     const void* x = contiguous(p_.x.data, kX, line, at, n, scratch.x);
     const std::int64_t first = lines_.scale_of(line);
@@ -127,7 +127,7 @@ class Driver {
   bool steps_of(Scratch& scratch, std::int64_t first, std::int64_t at, std::int64_t n, const void* x) const {
     auto* narrow = reinterpret_cast<float*>(scratch.steps);
     const auto type = affine::float_type(dtype_);
-    if (wide_)  // in place: steps are made of x behind each other
+    if (wide_)  // wide() works in place: it reads x[i] before it writes steps[i]
       for (std::int64_t i = 0; i < n; ++i) scratch.steps[i] = read_element(x, dtype_, i);
     if (lines_.run == Lines::Run::each) {
       if (wide_) {
@@ -152,7 +152,7 @@ class Driver {
     return finite;
   }
 
-  // What n elements add to their two sums.
+  // Writes the terms that n elements add to the two sums.
   void terms(Scratch& scratch, std::int64_t line, std::int64_t at, std::int64_t n, const Terms& to) {
     const void* g = pass(scratch, line, at, n);
     widen(g, dtype_, n, to.outside);
@@ -163,7 +163,7 @@ class Driver {
     for (std::int64_t i = 0; i < n; ++i) to.outside[i] = scratch.mask[i] != 0 ? 0.0 : to.outside[i];
   }
 
-  // A unit is a segment of a family, of Run::each that of a tile of columns.
+  // A unit of work is one segment of a family; with Run::each, one segment of a tile of its columns.
   void sums() {
     const affine::Families families(lines_);
     const bool columns = lines_.run == Lines::Run::each;
@@ -188,7 +188,7 @@ class Driver {
       if (stream_) table_.stream_fence();
     });
     if (segments_ == 1 || refused()) return;
-    // Segments that a shorter range does not have were never written.
+    // A short range has fewer segments than `segments_`; the others were never written and must not be read.
     for (std::int64_t f = 0; f < families.count(); ++f) {
       const affine::Family family = families[f];
       const std::int64_t elements = columns ? family.lines : family.lines * family.len;

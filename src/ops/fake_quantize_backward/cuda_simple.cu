@@ -1,4 +1,5 @@
-// fake_quantize_backward on a GPU as it is easiest to read: one thread for each element, then a block for each range.
+// A plain fake_quantize_backward for GPUs, written to be read: one thread for each element, then one block for each
+// range.
 #include "ops/affine/cuda_place.h"
 #include "ops/cuda_block_folds.h"
 #include "ops/fake_quantize_backward/cuda_sums.h"

@@ -1,5 +1,5 @@
-// fake_quantize_backward for every GPU from sm_75: every element is read and written once, also where sums are asked
-// for; these are folded behind it.
+// fake_quantize_backward for GPUs from sm_75 on. Every element is read and written once, even if sums are requested;
+// later launches fold the partial sums.
 #include <algorithm>
 
 #include "memory/workspace.h"
@@ -19,14 +19,14 @@ using affine::kThreads;
 using affine::kVectors;
 using affine::Lines;
 
-constexpr std::size_t kGradY = 0, kX = 1, kGradX = 2;  // tensors of the lines
+constexpr std::size_t kGradY = 0, kX = 1, kGradX = 2;  // indices of the tensors in Lines
 
 struct Job {
   affine::Walk walk;
   const void* grad_y;
   const void* x;
   void* grad_x;
-  const std::uint8_t* mask;  // null: of x
+  const std::uint8_t* mask;  // null: computed from x
   bool strict;
 };
 
@@ -80,12 +80,12 @@ __global__ void __launch_bounds__(kThreads) pass(const Job job) {
 struct SumJob {
   Job job;
   affine::Families families;
-  bool one_line, quads;    // quads of neighbours lie on one line, on boundaries of their size
-  std::int64_t units;      // families, or tiles of their columns, times blocks
-  std::int64_t blocks;     // of the longest range's sum
-  std::int64_t col_tiles;  // of 32 columns
+  bool one_line, quads;    // quads: each quad of neighbours is on one line and aligned
+  std::int64_t units;      // (families, or tiles of their columns) times blocks
+  std::int64_t blocks;     // blocks of the longest range's sum
+  std::int64_t col_tiles;  // tiles of 32 columns
   Outputs to;
-  Sums* partials;  // [ranges, blocks]; null: there is one block
+  Sums* partials;  // [ranges, blocks]; null if there is one block
 };
 
 template <class E>
@@ -96,7 +96,7 @@ __device__ void keep(const SumJob& sum, std::int64_t range, std::int64_t block, 
     sum.partials[range * sum.blocks + block] = sums;
 }
 
-// An element's term; its gradient passes, or not.
+// Returns the terms of an element. Replaces g by its gradient of x.
 template <class E>
 __device__ Sums term_of(const Job& job, const Terms<E>& terms, typename E::Raw x, typename E::Raw& g,
                         std::int64_t index) {
@@ -110,11 +110,11 @@ __device__ Sums term_of(const Job& job, const Terms<E>& terms, typename E::Raw x
   return sums;
 }
 
-// Ranges whose elements lie side by side on one line or several: a warp has a block, a lane every 32nd quad of it.
+// Ranges made of contiguous pieces of one line or several. A warp sums one block, each lane every 32nd quad of it.
 template <class E>
 __global__ void __launch_bounds__(kThreads) sum_pieces(const SumJob sum) {
   using Raw = typename E::Raw;
-  constexpr int kHeld = sizeof(Raw) == 8 ? 2 : 4;  // quads of each tensor on their way
+  constexpr int kHeld = sizeof(Raw) == 8 ? 2 : 4;  // quads of each tensor in flight
   const Job& job = sum.job;
   const Lines& lines = job.walk.lines;
   const std::int64_t unit = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kThreads) sum_pieces(const SumJob sum) {
   const auto* x = static_cast<const Raw*>(job.x);
   const auto* grad_y = static_cast<const Raw*>(job.grad_y);
   auto* grad_x = static_cast<Raw*>(job.grad_x);
-  // Offsets of element i of the range in each tensor, and its row-major index.
+  // at(i) is the line and column of element i of the range, offset() its offset in a tensor.
   struct At {
     std::int64_t line, column;
   };
@@ -147,7 +147,8 @@ __global__ void __launch_bounds__(kThreads) sum_pieces(const SumJob sum) {
   };
   const std::int64_t n = family.lines * family.len;
 
-  // Of this lane's 8 quads the first so many are whole; behind them comes one at most that is not.
+  // With aligned quads, the first `whole` of this lane's 8 quads are complete and at most one incomplete quad follows.
+  // Otherwise `whole` is 0, and the second loop handles all elements.
   const std::int64_t first = block * kBlock + 4 * (threadIdx.x % 32), left = n - first;
   const int whole = !sum.quads || left < 4 ? 0 : left >= kBlock ? 8 : static_cast<int>((left - 4) / 128 + 1);
   Sums lane;
@@ -190,9 +191,9 @@ __global__ void __launch_bounds__(kThreads) sum_pieces(const SumJob sum) {
   if (threadIdx.x % 32 == 0) keep<E>(sum, family.range, block, lane);
 }
 
-// Ranges that are columns of some lines: 32 of them side by side and a block of their sums for a block of threads.
+// Ranges that are columns of lines. A block of threads computes one block of the sums of 32 adjacent columns.
 //
-//   thread (c, r): column c, of its sum's lanes r, r + 8, r + 16, r + 24
+//   thread (c, r): column c; lanes r, r + 8, r + 16 and r + 24 of its sum
 template <class E>
 __device__ void sum_columns_of(const SumJob& sum, std::int64_t unit, Sums (&shared)[8][32]) {
   using Raw = typename E::Raw;
@@ -232,9 +233,9 @@ __device__ void sum_columns_of(const SumJob& sum, std::int64_t unit, Sums (&shar
         lanes[m].add(quad_sum(four));
       }
   }
-  lanes[0].add(lanes[2]);  // l += l + 16
+  lanes[0].add(lanes[2]);  // lane l += lane l + 16
   lanes[1].add(lanes[3]);
-  lanes[0].add(lanes[1]);  // 8
+  lanes[0].add(lanes[1]);  // lane l += lane l + 8
   shared[r][c] = lanes[0];
   for (int half = 4; half > 0; half /= 2) {
     __syncthreads();
@@ -276,14 +277,14 @@ std::size_t workspace_bytes(const FakeQuantizeBackward::Problem& p) {
 
 Lines lines_of(const Params& params) {
   affine::Words words = affine::words_of(params.problem);
-  words.format = Format::u8;  // the mask lies as codes of a byte do
+  words.format = Format::u8;  // the mask is laid out like codes of one byte
   if (params.mask != nullptr) words.granularity = {};
   const Shape& x = params.mask != nullptr ? params.grad_y.strides : params.x.strides;
   const Shape strides[] = {params.grad_y.strides, x, params.grad_x.strides};
   return affine::make_lines(words, strides, params.mask_row_bytes);
 }
 
-// Whether the quads of a range, counted from its first element, lie on boundaries in all tensors.
+// Whether the quads of a range, counted from its first element, are contiguous and aligned in all tensors.
 template <class E>
 bool has_quads(const Params& params, const Lines& lines) {
   const std::int64_t piece = lines.run == Lines::Run::groups ? lines.group : lines.k;
@@ -337,7 +338,7 @@ int launch_sums(const Params& params, const Job& job, std::byte* workspace, cuda
 
 int launch(const Params& params, std::byte* workspace, const cuda::Launch& launch) {
   const auto& p = params.problem;
-  // PyTorch's fake_quantize does not divide in f64 on a GPU; who asks for it can wait.
+  // PyTorch's fake_quantize does not divide in f64 on a GPU, so speed matters little here: use the plain kernel.
   if (params.mask == nullptr && p.math == AffineMath::torch_cuda && p.dtype != DType::f64)
     return cuda_simple.launch(params, workspace, launch);
   return cuda::with_element(p.dtype, [&]<class E>() -> int {

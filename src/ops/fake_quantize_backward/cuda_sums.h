@@ -1,5 +1,5 @@
-// Sums over ranges on a GPU in the order of docs/numerics.md, two for each: a warp adds up a block of 1,024 elements,
-// and warps fold the sums of blocks in adjacent pairs. For .cu files only.
+// Two sums over each range on a GPU, in the order of docs/numerics.md: a warp adds up a block of 1,024 elements, then
+// warps fold the block sums in adjacent pairs. For .cu files only.
 #pragma once
 
 #include "base/checked.h"
@@ -11,7 +11,7 @@ namespace tern::fake_quantize_backward {
 namespace {
 
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
-constexpr std::int64_t kBlock = 1024;  // elements of a block of a sum
+constexpr std::int64_t kBlock = 1024;  // elements per block of a sum
 
 struct Sums {
   double steps = 0, outside = 0;
@@ -20,15 +20,15 @@ struct Sums {
     outside = __dadd_rn(outside, other.outside);
   }
 };
-// Lanes fold l += l + distance; where both have a sum, both get it.
+// Adds the sums of two lanes that are `distance` apart; both lanes get the result.
 __device__ inline void fold(Sums& sums, int distance) {
   sums.add({__shfl_xor_sync(kAllLanes, sums.steps, distance), __shfl_xor_sync(kAllLanes, sums.outside, distance)});
 }
 
-// Where the gradients of scales and zero points go, and what they are made of beside the sums.
+// Where the gradients of scales and zero points are written, and what they need besides the sums.
 struct Outputs {
   const void* scales;
-  bool scales_f32;  // else of the floats' type; as their gradients
+  bool scales_f32;  // else of x's type; the gradients have the same type
   void* grad_scales;
   void* grad_zero_points;
   double factor;
@@ -42,7 +42,8 @@ inline Outputs outputs_of(const Params& params) {
           .factor = params.problem.grad_factor};
 }
 
-// An f64 rounded once. On the way to 16 bits what is not exact in f32 becomes the neighbour with an odd last bit.
+// Rounds an f64 once. For 16-bit types it first rounds to f32 with round-to-odd, so that the second rounding is
+// correct.
 template <class E>
 __device__ typename E::Raw rounded_once(double v) {
   if constexpr (sizeof(typename E::Raw) == 8) {
@@ -74,7 +75,7 @@ __device__ void write_gradients(const Outputs& to, std::int64_t range, const Sum
   }
 }
 
-// What elements that share a scale add, and whether their gradients pass.
+// For elements that share a scale: computes their terms of the sums and returns whether their gradients pass.
 template <class E>
 struct Terms {
   using Math = typename E::Math;
@@ -91,13 +92,13 @@ struct Terms {
     return inside;
   }
 };
-// Four neighbours' terms.
+// The sum of the terms of four neighbours.
 __device__ inline Sums quad_sum(const Sums (&a)[4]) {
   return {__dadd_rn(__dadd_rn(a[0].steps, a[1].steps), __dadd_rn(a[2].steps, a[3].steps)),
           __dadd_rn(__dadd_rn(a[0].outside, a[1].outside), __dadd_rn(a[2].outside, a[3].outside))};
 }
 
-// The bits of a gradient, or 0 with its sign.
+// The gradient, bit for bit, or 0 with its sign.
 template <class E>
 __device__ typename E::Raw passed(typename E::Raw g, bool inside) {
   if (inside) return g;
@@ -109,8 +110,9 @@ __device__ typename E::Raw passed(typename E::Raw g, bool inside) {
     return __longlong_as_double(__double_as_longlong(g) & static_cast<long long>(0x8000000000000000ULL));
 }
 
-// Folds n sums of each range to ceil(n / 32), a warp for each of these; one is the end. What is missing is +0, and no
-// sum is -0, for lanes begin at +0: so an odd one is carried up.
+// Folds the n sums of each range to ceil(n / 32), one warp for each result. If one result is left, it is the total, and
+// its gradients are written. Missing sums are +0, and no sum is -0 because lanes begin at +0, so adding a missing sum
+// changes nothing: an odd sum is carried up.
 template <class E>
 __global__ void __launch_bounds__(affine::kThreads)
     fold_sums(const Outputs to, const Sums* from, std::int64_t ranges, std::int64_t n, Sums* folded) {

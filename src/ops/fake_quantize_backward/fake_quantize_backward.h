@@ -1,4 +1,5 @@
-// fake_quantize_backward: grad_x = mask ? grad_y : 0, and sums over each range for its scale and zero point.
+// fake_quantize_backward: grad_x = mask ? grad_y : 0, and sums over each range for the gradients of its scale and zero
+// point.
 #pragma once
 
 #include "ops/affine/affine.h"
@@ -9,7 +10,7 @@
 namespace tern {
 namespace fake_quantize_backward {
 
-// What a kernel gets: checked arguments. From a mask there are neither x nor qparams, else there is no mask.
+// What a kernel gets: checked arguments. With from_mask there are neither x nor qparams; otherwise there is no mask.
 struct Params {
   FakeQuantizeBackward::Problem problem;
   CodeRange q = {};
@@ -19,7 +20,7 @@ struct Params {
   const std::uint8_t* mask = nullptr;
   std::int64_t mask_row_bytes = 0;  // from one row of grad_y to the next
   TensorView grad_x;
-  void* grad_scales = nullptr;  // null: not asked for, as the next
+  void* grad_scales = nullptr;  // null if not requested, like the next
   void* grad_zero_points = nullptr;
 };
 
@@ -30,7 +31,7 @@ Status reference_run(const ReferenceTable&, const Params&, const Exec&);
 std::size_t cpu_workspace(const SimdTable&, const FakeQuantizeBackward::Problem&, int threads);
 Status cpu_run(const SimdTable&, const Params&, const Exec&);
 
-// The gradients of a range from its two sums, in f64, rounded once to the type of scales (f16 and bf16 by way of f32).
+// Writes the gradients of a range, computed in f64 from its two sums and rounded once to the type of scales.
 void write_gradients(const Params& params, std::int64_t range, double step_sum, double outside_sum);
 
 }  // namespace fake_quantize_backward

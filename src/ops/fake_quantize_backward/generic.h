@@ -1,4 +1,4 @@
-// The loops of fake_quantize_backward, once, over any set of vector words.
+// The loops of fake_quantize_backward, written once for all SIMD instruction sets.
 #pragma once
 
 #include "ops/affine/stream.h"
@@ -23,7 +23,8 @@ struct Loops {
 
   static constexpr std::size_t kStep = R::kStep;
 
-  // by_of(i) is what vector i of the step needs. rne(t) - t is exact: their difference has no more bits than t.
+  // by_of(i) returns the constants for vector i of the step. rne(t) - t is exact: the difference has no more bits than
+  // t.
   template <int kType, bool kReciprocal, class ByOf>
   static void step(const Element<kType>* x, ByOf by_of, I& top, float* steps, std::uint8_t* mask) {
     I inside[4];
@@ -37,7 +38,7 @@ struct Loops {
     }
     S::store_i8(reinterpret_cast<std::int8_t*>(mask), S::narrow(inside[0], inside[1], inside[2], inside[3]));
   }
-  // n < kStep elements at the end.
+  // The tail: n < kStep elements.
   template <int kType, bool kReciprocal, class ByOf>
   static void rest(const Element<kType>* x, std::size_t n, ByOf by_of, I& top, float* steps, std::uint8_t* mask) {
     Element<kType> in[kStep] = {};
@@ -111,7 +112,7 @@ struct Loops {
     return top < R::kWideInfinity;
   }
 
-  // Plain code that the compiler widens with the instruction set's flags; elements of any alignment.
+  // Plain code that the compiler vectorizes with the instruction set's flags. Elements may be unaligned.
   template <class Bits>
   static void pass(const std::uint8_t* mask, const void* x, std::int64_t n, void* y) {
     constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));

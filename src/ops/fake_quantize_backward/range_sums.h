@@ -1,5 +1,5 @@
-// Sums of two terms an element over ranges, in the order of docs/numerics.md: of one range, or of a tile of columns
-// that are a range each.
+// Sums two terms per element over ranges, in the order of docs/numerics.md: over one range, or over a tile of columns,
+// each of which is a range.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace tern::fake_quantize_backward {
 
 constexpr auto kBlock = static_cast<std::int64_t>(simd::kSumBlock);
 constexpr auto kLanes = static_cast<std::int64_t>(simd::kSumLanes);
-constexpr std::int64_t kSegment = 64 * kBlock;  // elements; a power of two of blocks, so that it is a subtree
-constexpr std::int64_t kTile = 32;              // columns: two lines of the cache of f32
+constexpr std::int64_t kSegment = 64 * kBlock;  // elements; a power of two of blocks, so it is a subtree of the sum
+constexpr std::int64_t kTile = 32;              // columns: two cache lines of f32
 
 struct Sums {
   double steps = 0, outside = 0;
@@ -34,19 +34,21 @@ inline void widen(const void* x, DType dtype, std::int64_t n, double* to) {
     for (std::int64_t i = 0; i < n; ++i) to[i] = read_element(x, dtype, i);
 }
 
-// For the anonymous PairwiseFold in it, one in each file that includes it.
+// In an anonymous namespace because its member PairwiseFold is in one.
 namespace {
 
 class RangeSums {
  public:
-  // A block of one range: its terms from element i of the block on, then all that the block has.
+  // One range: write the terms of a block's elements from i on to terms(i), then call add_block() with the block's
+  // length.
   Terms terms(std::int64_t i) { return {terms_[0] + i, terms_[1] + i}; }
   void add_block(std::int64_t n) {
     for (int kind = 0; kind < 2; ++kind) folds_[0][kind].add(block_sum(terms_[kind], n));
   }
   Sums take() { return take_column(0); }
 
-  // Element i of the tile's ranges, one beside the other; add_row() once for each, in order.
+  // A tile: row(i) holds the terms of element i of all its ranges, side by side. Call add_row() once for each i, in
+  // order.
   Terms row(std::int64_t i) { return {terms_[0] + i % 4 * kTile, terms_[1] + i % 4 * kTile}; }
   void add_row(std::int64_t i, bool last, std::int64_t columns) {
     if (i % 4 != 3 && !last) return;
@@ -83,7 +85,7 @@ class RangeSums {
       for (std::int64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
     return lanes[0];
   }
-  // Those from `used` on have no quads: +0.
+  // Lanes from `used` on have no quads and count as +0.
   void fold_lanes(int kind, std::int64_t used, std::int64_t columns) {
     auto& lanes = lanes_[kind];
     for (std::int64_t l = used; l < kLanes; ++l) std::fill(lanes[l], lanes[l] + columns, 0.0);

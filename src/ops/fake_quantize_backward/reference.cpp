@@ -1,4 +1,4 @@
-// The slow truth of fake_quantize_backward: docs/numerics.md said again in code, each element by its indices.
+// The reference for fake_quantize_backward: docs/numerics.md in code, each element found by its indices.
 #include <cmath>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace tern::fake_quantize_backward {
 namespace {
 
-// The bits of a gradient, or 0 with its sign.
+// Writes the gradient bit for bit, or 0 with its sign.
 template <class Bits>
 void pass_as(const Params& params, const affine::Place& place, bool inside) {
   const auto g = load_element<Bits>(params.grad_y.data, place.offset(params.grad_y.strides));

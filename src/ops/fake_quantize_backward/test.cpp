@@ -24,7 +24,7 @@ using Op = OpTraits<FakeQuantizeBackward>;
 using Problem = FakeQuantizeBackward::Problem;
 
 KernelEntry reference(Format format) { return test::reference_kernel("fake_quantize_backward", format); }
-// The reference is the last of them.
+// The reference is the last entry.
 std::vector<NamedKernel> all_kernels(Format format) {
   auto kernels = test::kernels_and_loops<fake_quantize_backward::Loops>("fake_quantize_backward", format);
   kernels.push_back({"reference", reference(format)});
@@ -33,7 +33,7 @@ std::vector<NamedKernel> all_kernels(Format format) {
 
 struct Gradients {
   Status status;
-  std::vector<std::byte> x, scales, zero_points;  // all of grad_x's memory, between elements as well
+  std::vector<std::byte> x, scales, zero_points;  // all of grad_x's memory, including gaps between elements
 
   friend bool operator==(const Gradients& a, const Gradients& b) {
     return a.x == b.x && a.scales == b.scales && a.zero_points == b.zero_points;
@@ -41,8 +41,8 @@ struct Gradients {
 };
 
 struct Layout {
-  std::optional<Shape> in, out;  // strides of grad_y and x, and of grad_x; dense where there are none
-  std::size_t skip_bytes = 0;    // everything begins as far behind where it would lie aligned
+  std::optional<Shape> in, out;  // strides of grad_y and x, and of grad_x; dense if absent
+  std::size_t skip_bytes = 0;    // every buffer begins this far past an aligned address
 };
 
 // A copy that ends at a guard page.
@@ -93,7 +93,7 @@ Gradients run(const KernelEntry& entry, const BackwardInput& in, int threads = 1
   return out;
 }
 
-// Of this shape, f32 and s8, all scales near one.
+// A problem of this shape in f32 and s8, with scales near one.
 BackwardInput plain(Random& random, const Shape& shape, const AffineGranularity& granularity) {
   BackwardInput in;
   in.problem = {.shape = shape, .granularity = granularity, .qparam_gradients = true};
@@ -128,7 +128,7 @@ TEST(FakeQuantizeBackward, EveryFormatTypeAndGranularity) {
   }
 }
 
-// All 65,536 values of a half as x, and all as gradients, those that are not numbers among them.
+// All 65,536 values of f16 and of bf16 as x, and all as gradients, NaN included.
 TEST(FakeQuantizeBackward, EveryHalfThereIs) {
   BackwardInput in;
   in.x.resize(2 * 65536);
@@ -158,7 +158,7 @@ TEST(FakeQuantizeBackward, EveryHalfThereIs) {
         }
 }
 
-// A gradient passes as its bits, or becomes 0 with its sign; Inf and NaN as well.
+// A gradient passes bit for bit or becomes 0 with its sign; so do Inf and NaN.
 TEST(FakeQuantizeBackward, WhatDoesNotPassIsZero) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
   const std::vector<float> g = {1.5F, -1.5F, -infinite, nan, -0.0F, 3, -3, 1e-45F};
@@ -180,8 +180,8 @@ TEST(FakeQuantizeBackward, WhatDoesNotPassIsZero) {
   }
 }
 
-// Gradients of very different sizes in f64, where every other order shows in the last bits: one range along the last
-// axis or across it, at lengths around blocks and segments.
+// Gradients in f64 of very different sizes, so that any other order of summation changes the last bits. One range,
+// along the last axis or across it, with lengths around those of blocks and segments.
 TEST(FakeQuantizeBackward, SumsHaveTheContractsOrder) {
   for (const std::int64_t n : {1024, 1023, 1025, 4099, 65536, 65537, 140'003})
     for (const bool across : {false, true}) {
@@ -250,7 +250,7 @@ TEST(FakeQuantizeBackward, AnyStrides) {
       }
 }
 
-// Results that bypass the cache, from a mask and with sums.
+// Outputs large enough for streaming stores, from a mask and with sums.
 TEST(FakeQuantizeBackward, LargeOutputs) {
   Random random(7);
   BackwardInput in = plain(random, {3, 2'900'001}, AffineGranularity::token());
@@ -359,13 +359,14 @@ TEST(FakeQuantizeBackward, PlansTellTheTruth) {
   EXPECT_EQ(plain_mask->workspace_bytes(), 0U);
 }
 
-// What PyTorch on a CPU made (tools/golden_torch.py): gradients of x to the bit, by its mask and by ours. Its sums are
-// of products rounded to f32; each is within 2^-20 of the sum of abs(grad_y) * (abs(q - zp) + 1).
+// Gradients recorded from PyTorch on a CPU (tools/golden_torch.py). Gradients of x match bit for bit, with its mask and
+// with ours. PyTorch sums products rounded to f32, so each of its sums may differ from ours by 2^-20 times the sum of
+// abs(grad_y) * (abs(q - zp) + 1).
 TEST(FakeQuantizeBackward, PyTorchsGradients) {
   if (!std::filesystem::exists(TERN_TESTS_DIR)) GTEST_SKIP() << "the source tree is not here";
   auto cases = test::read_fake_golden(TERN_TESTS_DIR, "cpu");
   ASSERT_EQ(cases.size(), 15U);
-  for (test::FakeGolden& golden : test::read_fake_golden(TERN_TESTS_DIR, "cuda"))  // where that was recorded
+  for (test::FakeGolden& golden : test::read_fake_golden(TERN_TESTS_DIR, "cuda"))  // if that file exists
     if (golden.dtype != DType::f64) cases.push_back(std::move(golden));
   for (const test::FakeGolden& golden : cases) {
     BackwardInput in;
@@ -414,9 +415,9 @@ TEST(FakeQuantizeBackward, PyTorchsGradients) {
   }
 }
 
-// PyTorch's learnable op adds the zero point in front of the rounding in its gradients, though not in its values: at a
-// tie with an odd zero point the two disagree there (torch 2.15, cpu: x/s = 124.5 with zp 3 is code 127, within the
-// range, and its gradient 0). Here the gradient is that of the value.
+// PyTorch's learnable op adds the zero point before rounding in its gradients, but after rounding in its values. At a
+// tie with an odd zero point the two disagree (torch 2.15, cpu: x/s = 124.5 with zp 3 gives code 127, within the range,
+// but a gradient of 0). Here the gradient agrees with the value.
 TEST(FakeQuantizeBackward, ATieWithAnOddZeroPointPasses) {
   BackwardInput in;
   in.problem = {.shape = {40}, .zero_points = true, .qparam_gradients = true};

@@ -1,9 +1,9 @@
-// linear for NEON with matrix products of bytes, for many tokens; the rest is NEON with dot products.
+// linear for NEON with i8mm, matrix products of bytes: many tokens by i2 weights use it, the rest is NEON with dotprod.
 //
 //     a decoded line     columns 0..7 of rows 0 1 | of rows 2 3 | ... | of rows 14 15 | columns 8..15 of rows 0 1 | ...
 //     a product          two tokens by two rows, over eight columns
 //
-// Three pairs of tokens by the eight pairs of rows of a tile are 24 sums, of 32 registers.
+// Three pairs of tokens by the eight pairs of rows of a tile are 24 accumulators; there are 32 registers.
 #include "simd/arm_i8mm.h"
 #include "ops/linear/generic.h"
 
@@ -17,9 +17,9 @@ using U = Words::U;
 
 constexpr int kRowPairs = kTileRows / 2;
 constexpr int kTokenPairs = 3;
-constexpr std::int64_t kHalfBytes = Vectors::kDecodedBytes / 2;  // of eight columns
+constexpr std::int64_t kHalfBytes = Vectors::kDecodedBytes / 2;  // eight columns
 
-// Four rows of a line: zipped, four columns and the next four of a row lie side by side.
+// Decodes four rows of a line. Zipping puts four columns of a row next to the following four.
 void decode_rows(const std::uint8_t* w, std::uint8_t* codes) {
   const U packed = Words::load_bytes(w);
   const U c0 = Words::codes<0>(packed, 3), c4 = Words::codes<2>(packed, 3);

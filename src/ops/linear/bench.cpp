@@ -1,4 +1,4 @@
-// linear for the bench: few tokens wait for the weights, so their limit is the streaming read; many for arithmetic.
+// linear for the bench: with few tokens the limit is the streaming read of the weights, with many it is arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,9 +22,9 @@ namespace {
 
 constexpr std::int64_t kDefaultN = 2560;
 constexpr std::int64_t kDefaultK = 2560;
-constexpr std::int64_t kComputeBound = 8, kGpuComputeBound = 64;  // tokens from which on arithmetic is the limit
+constexpr std::int64_t kComputeBound = 8, kGpuComputeBound = 64;  // from this many tokens on, arithmetic is the limit
 
-// Activations and outputs, and copies of the weights to walk over.
+// Activations, outputs, and copies of the weights that are used in turn.
 struct Buffers {
   Tensor x, x_scales;
   std::vector<Tensor> y;

@@ -1,6 +1,5 @@
-// Drives the loops of an instruction set over matrices: stages the activations, hands rows to threads, blocks for the
-// caches, and applies group scales. It is long because every path works on the same blocks, and what they share is one
-// state.
+// Drives an instruction set's loops over the matrices: stages activations, hands rows to threads, blocks for the
+// caches, applies group scales. The file is long because all paths work on the same blocks and share one state.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,10 +14,10 @@
 namespace tern::linear {
 namespace {
 
-constexpr std::int64_t kWorkRows = 64;             // rows that are work for a thread, of many tokens
-constexpr std::int64_t kFetchBytes = 1024;         // of a stream
-constexpr std::int64_t kMinStaged = 16 * 1024;     // activations for a slot
-constexpr std::int64_t kMinProducts = 256 * 1024;  // a slot's least work: some microseconds
+constexpr std::int64_t kWorkRows = 64;             // rows of a work item, with many tokens
+constexpr std::int64_t kFetchBytes = 1024;         // prefetched at the start of each stream
+constexpr std::int64_t kMinStaged = 16 * 1024;     // fewest activations worth another slot
+constexpr std::int64_t kMinProducts = 256 * 1024;  // fewest products worth another slot: some microseconds
 static_assert(kTileRows == Tile16::kRows && kLineBytes == Tile16::kLineBytes);
 static_assert(kBlockRows % (kMaxStreams * kTileRows) == 0 && kWorkRows % (kMaxTiles * kTileRows) == 0);
 
@@ -51,7 +50,7 @@ class Driver {
  private:
   [[nodiscard]] const Tile16& tile(std::size_t i) const { return p_.matrices[i].weights->tile; }
 
-  // False: an activation is not finite.
+  // Returns false if an activation is not finite.
   bool stage(const Tile16& shape) {
     std::atomic<bool> finite{true};
     const std::int64_t slots = std::min(p_.m, p_.m * p_.k / kMinStaged);
@@ -122,7 +121,7 @@ class Driver {
       share(begin, units, slots);
   }
 
-  // Few tokens wait for memory: a thread reads the stretch that it packed, and helps when it was quicker than others.
+  // Few tokens: memory is the limit. A thread first reads the rows that it packed, then takes rows from slower threads.
   void stream(std::size_t matrix, std::int64_t units, int slots) {
     std::uninitialized_default_construct_n(memory_.shares, slots);
     SharedWork work({memory_.shares, static_cast<std::size_t>(slots)}, units, reading_.streams);
@@ -138,7 +137,8 @@ class Driver {
     });
   }
 
-  // Many tokens are work, shared as it comes: all rows with some tokens, which stay in a cache, then with the next.
+  // Many tokens: arithmetic is the limit, and threads take work items from a queue. All rows are multiplied with one
+  // block of tokens, which stays in a cache, before the next block of tokens.
   void share(std::size_t matrix, std::int64_t units, int slots) {
     const std::int64_t rows_each = panels_ ? kPanelRows : kWorkRows;
     const std::int64_t blocks = ceil_div(units, rows_each / kTileRows), tokens = block_tokens(p_.m, ld_);
@@ -157,9 +157,9 @@ class Driver {
     });
   }
 
-  // A stretch as several streams, its parts side by side.
+  // Divides a stretch of rows into one part per stream and reads the parts side by side.
   void stream_rows(const Rows& all, const Scratch& scratch) {
-    const int streams = reading_.streams;  // parts behind these are not asked for
+    const int streams = reading_.streams;  // later parts are not used
     Rows parts[kMaxStreams] = {all.part(0, streams), all.part(1, streams), all.part(2, streams), all.part(3, streams)};
     const std::int64_t most = ld_ / streams;
     while (true) {
@@ -172,7 +172,7 @@ class Driver {
     }
   }
 
-  // The first lines of the streams of a stretch, on their way before they are asked for.
+  // Prefetches the first lines of each stream of a stretch.
   void fetch(const Rows& all) const {
     for (int i = 0; i < reading_.streams; ++i) {
       Piece piece;
@@ -251,7 +251,7 @@ class Driver {
       exact_block(b);
   }
 
-  // The lines of y that the block will write, on their way while it computes.
+  // Prefetches the lines of y that the block will write.
   void fetch_y(const Block& b) const {
     const auto bytes = (b.end - b.row) * static_cast<std::int64_t>(size_of(b.matrix.spec.y_dtype));
     for (std::int64_t t = 0; t < b.tokens; ++t)
@@ -278,7 +278,7 @@ class Driver {
       std::memcpy(y + i * static_cast<std::int64_t>(sizeof sum), &sum, sizeof sum);
     }
   }
-  // Codes are unsigned: a weight plus the code of 0. So every sum is too large by that code times the sum of x.
+  // Codes are unsigned (weight + code of 0), so every sum is too large by (code of 0) * sum(x), which this returns.
   [[nodiscard]] std::int32_t x_sum(const Block& b, std::int64_t t, std::int64_t g) const {
     return b.tile.segments == 0 ? 0 : memory_.staged.sums[(b.m + t) * b.tile.segments + g];
   }
@@ -287,7 +287,7 @@ class Driver {
     for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.sums + t * ld_, b.tiles() * kTileRows, 0);
   }
 
-  // scratch.sums = the sums of codes of one segment.
+  // scratch.sums = sums of code * x over one segment.
   void integer_sums(const Block& b, std::int64_t g) {
     if (p_.m <= kFewTokens || b.tile.segments == 0) clear_sums(b);
     if (b.tile.segments == 0) return;
@@ -319,7 +319,7 @@ class Driver {
   void packed(const Block& b, const PackedTiles& tiles, std::int64_t g) {
     loops_.packed[p_.m](tiles, b.tile.lines_of(g), staged(memory_.staged.bytes, b, g, 0), ld_);
   }
-  // Adds the sums of a segment for the block's tiles from one on.
+  // Adds a segment's sums for the block's tiles from `first` on.
   void packed_tiles(const Block& b, std::int64_t first, std::int64_t g) {
     const std::int64_t step = b.tile.tile_bytes();
     packed(b,
@@ -332,13 +332,13 @@ class Driver {
            g);
   }
 
-  // f(first tile of the block, tiles).
+  // Calls f(first tile, number of tiles) for up to max_tiles tiles of the block at a time.
   template <class F>
   void each_tile(const Block& b, F f) {
     for (std::int64_t tile = 0; tile < b.tiles(); tile += loops_.max_tiles)
       f(tile, static_cast<int>(std::min<std::int64_t>(loops_.max_tiles, b.tiles() - tile)));
   }
-  // Tokens of the block, columns from a line of segment g on.
+  // The block's tokens, from the columns of `line` in segment g on.
   template <class T>
   Tokens<T> staged(const T* all, const Block& b, std::int64_t g, std::int64_t line) const {
     const std::int64_t stride = token_stride(b.tile);
@@ -356,7 +356,7 @@ class Driver {
   static bool has_groups(const Matrix& matrix) { return matrix.spec.granularity.kind == Granularity::Kind::group; }
   [[nodiscard]] bool int8_groups(const Matrix& matrix) const { return !floats_ && has_groups(matrix); }
 
-  // Group scales: chains of fused multiply-adds, kChainGroups groups in each, added up in their order.
+  // Group scales: each chain of fused multiply-adds covers kChainGroups groups; chains are added up in order.
   void grouped_block(const Block& b) {
     fetch_y(b);
     if (p_.m <= kFewTokens) {
@@ -388,7 +388,7 @@ class Driver {
     write_floats(b, b.tile.segments > kChainGroups ? b.scratch.finished : b.scratch.chains);
   }
 
-  // Few tokens: all groups of a tile, then those of the next.
+  // Few tokens: all groups of a tile are done before the next tile.
   void add_stream(GroupedTiles& tiles, std::size_t i, const Block& b, std::int64_t first) const {
     tiles.w[i] = codes_at(b, 0) + first * b.tile.tile_bytes();
     tiles.scales[i] = scales_at(b, 0) + first * b.tile.segments * kTileRows;
@@ -410,7 +410,7 @@ class Driver {
     grouped(b, tiles);
   }
 
-  // Float activations: sums of pieces, scaled where a group has its own, added up in f64.
+  // Float activations: pieces are summed in f32, scaled if there are group scales, and added up in f64.
   void float_block(const Block& b) {
     for (std::int64_t t = 0; t < b.tokens; ++t) std::fill_n(b.scratch.totals + t * ld_, b.tiles() * kTileRows, 0.0);
     for (std::int64_t g = 0; g < b.tile.segments; ++g) add_floats(b, g);
@@ -500,7 +500,7 @@ class Driver {
   const Exec& exec_;
   const Memory& memory_;
   bool floats_, panels_;
-  std::int64_t ld_;  // of sums: rows of a block
+  std::int64_t ld_;  // stride of sums: rows of a block
 };
 
 }  // namespace
@@ -514,7 +514,7 @@ std::size_t cpu_workspace(const SimdTable& table, const Linear::Problem& p, int 
 }
 
 Status cpu_run(const SimdTable& table, const Params& p, const Exec& exec) {
-  // The plan's m_max sized the workspace; this run's m books no more.
+  // The workspace was sized for the plan's m_max; this run's m books no more than that.
   WorkspaceLedger ledger(exec.workspace.data());
   const Shape shape =
       shape_of(table, p.format, p.m, p.k, p.math, p.count, [&](std::size_t i) { return p.matrices[i].spec; });

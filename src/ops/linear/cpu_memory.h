@@ -1,4 +1,4 @@
-// What the driver of linear works with: the shape of the activations, and the bookings of the workspace.
+// Memory of linear's CPU driver: the shape of the staged activations, and the parts of the workspace.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace tern::linear {
 
-inline constexpr std::int64_t kBlockRows = 128;                    // rows whose sums are kept at a time ...
-inline constexpr std::int64_t kPanelRows = kMaxTiles * kTileRows;  // ... with panels, which may have more tokens
-inline constexpr std::int64_t kBlockSums = 128 * kBlockRows;       // the most sums of a block
-// Trits of a float mode are decoded as far as one chain goes.
+inline constexpr std::int64_t kBlockRows = 128;                    // rows whose sums are kept at a time
+inline constexpr std::int64_t kPanelRows = kMaxTiles * kTileRows;  // the same with panels, for more tokens
+inline constexpr std::int64_t kBlockSums = 128 * kBlockRows;       // most sums of a block
+// Float modes decode the trits of one chain at a time.
 inline constexpr auto kTritsBytes = kMaxTiles * kTileRows * kFloatColumns * static_cast<std::int64_t>(sizeof(float));
 
 struct Shape {
@@ -23,23 +23,23 @@ struct Shape {
   const TileLoops* loops = nullptr;
   bool panels = false;  // activations are staged as tiles
   std::int64_t block_rows = kBlockRows;
-  std::int64_t stride = 0;    // of staged tokens or panels, for the matrix with the most columns
-  std::int64_t segments = 1;  // the most of all matrices
+  std::int64_t stride = 0;    // between staged tokens or panels: the largest of all matrices
+  std::int64_t segments = 1;  // the largest of all matrices
   bool any_float_sums = false;
-  bool any_groups = false;  // of int8 sums
+  bool any_groups = false;  // int8 activations with group scales
 };
 
-// Padded columns, on a line of the cache and one more: tokens a page apart would share its ways.
+// Padded columns, rounded up to cache lines, plus one line: tokens a page apart would compete for the same cache sets.
 inline std::int64_t token_stride(const Tile16& tile) { return ceil_div(tile.columns(), 64) * 64 + 64; }
 
-// Lines whose columns are whole panels, and the fewest of them that are.
+// The fewest lines whose columns are a multiple of kPanelColumns.
 inline std::int64_t panel_lines(const Tile16& tile) {
   return kPanelColumns / std::gcd(kPanelColumns, tile.line_columns);
 }
 inline std::int64_t panels_of(const Tile16& tile, std::int64_t lines) {
   return ceil_div(lines * tile.line_columns, kPanelColumns);
 }
-// Activations as tiles: of a segment, and of a panel.
+// Activations staged as tiles: the tiles of a segment, and the bytes of a panel.
 inline std::int64_t segment_tiles(const Tile16& tile) { return panels_of(tile, tile.segment_lines); }
 inline std::int64_t panel_stride(const Tile16& tile) {
   return ((tile.segments - 1) * segment_tiles(tile) + panels_of(tile, tile.last_lines)) * kPanelBytes;
@@ -54,7 +54,7 @@ inline const TileLoops& loops_of(const SimdTable& table, Format format) {
   }
 }
 
-// matrix(i) is number i of `count`.
+// matrix(i) returns matrix i of `count`.
 template <class MatrixAt>
 Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64_t k, LinearMath math,
                std::size_t count, MatrixAt matrix) {
@@ -72,31 +72,31 @@ Shape shape_of(const SimdTable& table, Format format, std::int64_t m, std::int64
   return s;
 }
 
-// What a slot works with.
+// The scratch memory of a slot.
 struct Scratch {
-  std::uint8_t* codes = nullptr;  // of decoded tiles, as bytes or as floats
+  std::uint8_t* codes = nullptr;  // decoded tiles, as bytes or as floats
   std::int32_t* sums = nullptr;   // [tokens][block_rows]; floats in float modes
-  double* totals = nullptr;       // of float modes: the same, over segments
-  float* chains = nullptr;        // of group scales: the chain at work ...
-  float* finished = nullptr;      // ... and the sum of those before it
-  float* clean = nullptr;         // a token without its infinities
-  std::int8_t* row = nullptr;     // a token on its way to a panel
+  double* totals = nullptr;       // float modes: the same in f64, over all segments
+  float* chains = nullptr;        // group scales: the current chain ...
+  float* finished = nullptr;      // ... and the sum of the chains before it
+  float* clean = nullptr;         // a token, saturated
+  std::int8_t* row = nullptr;     // a token, before it is copied to a panel
 };
 
 struct Staged {
-  std::int8_t* bytes = nullptr;  // tokens of int8 ...
-  float* floats = nullptr;       // ... or of floats
-  std::int32_t* sums = nullptr;  // [m][segments]: sum of x by the code of 0, which is in every weight's
+  std::int8_t* bytes = nullptr;  // int8 tokens ...
+  float* floats = nullptr;       // ... or float tokens
+  std::int32_t* sums = nullptr;  // [m][segments]: sum(x) * (code of 0), by which every sum of codes is too large
   float* scales = nullptr;       // [m]
 };
 
-// Whole panels, as even as they can be.
+// Tokens of a block: whole panels, and blocks of about equal size.
 inline std::int64_t block_tokens(std::int64_t m, std::int64_t block_rows) {
   const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(m, kBlockSums / block_rows));
   return ceil_div(ceil_div(m, blocks), kPanelTokens) * kPanelTokens;
 }
 
-// The same bookings at plan time and at run time.
+// Books the same parts at plan time and at run time.
 struct Memory {
   Staged staged;
   SharedWork::Share* shares = nullptr;  // one for each slot

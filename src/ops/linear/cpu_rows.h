@@ -1,4 +1,4 @@
-// Rows of the matrices of a problem as one stretch, which threads and streams share.
+// The rows of a problem's matrices as one continuous range, which threads and streams divide among themselves.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct Piece {
   std::int64_t row = 0, end = 0;
 };
 
-// Counted in units of a tile's rows, from one matrix on.
+// Rows from `first` to `last`, which count tiles from the start of `matrix` and may go on into the next matrices.
 class Rows {
  public:
   Rows(const Params& params, std::size_t matrix, std::int64_t first, std::int64_t last)
@@ -33,7 +33,7 @@ class Rows {
     }
     return false;
   }
-  // Part i of n, as even as they can be.
+  // Part i of n parts of about equal size.
   [[nodiscard]] Rows part(std::int64_t i, std::int64_t n) const {
     const std::int64_t tiles = (last_ - row_) / kTileRows;
     Rows some = *this;
@@ -45,7 +45,7 @@ class Rows {
  private:
   const Params& params_;
   std::size_t matrix_;
-  std::int64_t row_, last_;  // counted from the matrix's first row on
+  std::int64_t row_, last_;  // relative to the matrix's first row
 };
 
 }  // namespace tern::linear

@@ -1,4 +1,4 @@
-// Streams and prefetch by processor.
+// Chooses the number of streams and the prefetch distance by processor.
 #include "ops/linear/cpu_tuning.h"
 
 #include <algorithm>
@@ -6,12 +6,13 @@
 namespace tern::linear {
 namespace {
 
-// Streams and prefetch distance that suit a processor, by what its words could do. Measured with one token of
-// BitNet-2B's layers, cold, as shares of a streaming read by 1 / 2 threads.
+// The best streams and prefetch distance of a processor, by the number of streams that the kernel supports. The figures
+// below were measured with one token of BitNet-2B's layers and cold caches: shares of a streaming read, with 1 / 2
+// threads.
 struct Row {
   std::string_view vendor;
   int family;
-  int max_streams;  // of the kernel's words: 4 with vectors of 64 bytes, else 2
+  int max_streams;  // that the kernel supports: 4 with vectors of 64 bytes, else 2
   int streams;
   int ahead_bytes;  // of all streams together
 };

@@ -1,5 +1,6 @@
-// How CPU kernels read weights that one token meets once: from how many places in turn, and how far ahead they
-// prefetch. That is a fact of a processor's memory system, not of an instruction set, and no bit depends on it.
+// How CPU kernels read weights when each is used once: how many streams they read in turn, and how far ahead they
+// prefetch. The best choice depends on the processor's memory system, not on the instruction set. Results do not depend
+// on it.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,11 @@ struct Reading {
   std::int64_t ahead_bytes = 0;  // of each stream
 };
 
-// What of a wish words with room for the sums of max_streams streams can do, and what suits the processor for the rest.
+// Limits what the caller asked for to max_streams, the most streams whose sums fit the kernel's registers, and fills in
+// the rest with what suits the processor.
 Tuning cpu_tuning(const CpuModel& cpu, const Tuning& asked, int max_streams);
 
-// Of a tuning that is resolved, or null: of no processor that is known.
+// `tuning` was resolved before; null means the defaults for an unknown processor.
 Reading reading_of(const Tuning* tuning, int max_streams);
 
 }  // namespace tern::linear

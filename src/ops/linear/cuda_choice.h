@@ -1,6 +1,6 @@
-// Which CUDA kernel a problem of linear goes to: the matrices with exact sums to the integer kernels of a generation,
-// the others to its float modes, what neither takes to the plain kernel: in a plan that is only some of its matrices,
-// and its explanation says so (plain_part.cpp). For .cu files only.
+// Chooses the CUDA kernel for each matrix of a linear problem. Matrices with exact sums go to the integer kernels of
+// the GPU's generation, the others to its float modes, and what neither takes to the plain kernel. Where a plan sends
+// only some of its matrices there, its explanation says so (plain_part.cpp). For .cu files only.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace tern::linear {
 
 extern const Cuda cuda_simple;
 
-// The float modes of a generation, in files of their own.
+// The float modes of a generation, defined in cuda_float_sm*.cu.
 struct FloatModes {
   std::size_t (*workspace_bytes)(const Linear::Problem& problem);
   bool (*serves)(const Params& params);
@@ -20,12 +20,12 @@ struct FloatModes {
 };
 extern const FloatModes float_sm75, float_sm80, float_sm90a;
 
-// All of a generation for weights of 8 and 4 bits, in files of their own too.
+// All kernels of a generation for weights of 8 and 4 bits, defined in cuda_wide_sm*.cu.
 extern const Cuda wide_sm75, wide_sm80, wide_sm90a;
 
 namespace {
 
-// The problem with some of its matrices; those without rows never.
+// The problem with only the wanted matrices, and of these only those that have rows.
 template <class Wanted>
 Params matrices_of(const Params& all, Wanted wanted) {
   Params some = all;
@@ -39,7 +39,7 @@ inline bool for_integers(const Params& p, const Matrix& matrix) {
   return linear::for_integers(p.math, p.format, p.k, matrix.spec.granularity);
 }
 
-// exact(params, workspace, launch) gets problems of int8 sums with k from 1 to max_mma_k().
+// exact_launch(params, workspace, launch) gets problems of int8 sums with k from 1 to max_mma_k().
 template <class Exact>
 int launch_chosen(const Params& all, std::byte* workspace, const cuda::Launch& launch, const FloatModes& modes,
                   Exact exact_launch) {

@@ -1,5 +1,5 @@
-// Launches the float modes of linear on tensor cores: which problems they take, how tokens get ready for them, and
-// which kernel runs. kSm is the generation of GPUs a launcher is for: 75, 80 or 90. For .cu files only.
+// Launches the float modes of linear on tensor cores: which problems they take, how tokens are prepared, and which
+// kernel runs. kSm is the GPU generation of a launcher: 75, 80 or 90. For .cu files only.
 #pragma once
 
 #include "memory/workspace.h"
@@ -33,9 +33,9 @@ bool float_serves(const Params& p) {
   return float_modes::served(kSm, call, p.count, spec).refusal == float_modes::Refusal::none;
 }
 
-// --- tokens, made ready ---
+// --- preparing tokens ---
 
-constexpr std::int64_t kCopiedTokens = 1024;  // at once, where x must be copied to a better place
+constexpr std::int64_t kCopiedTokens = 1024;  // at a time, where tensor cores cannot read x in place
 
 constexpr std::int64_t padded(std::int64_t k) { return ceil_div(k, kTileColumns) * kTileColumns; }
 
@@ -72,8 +72,9 @@ std::size_t float_workspace_bytes(const Linear::Problem& p) {
 
 constexpr int kCopyThreads = 512;
 
-// A block for each token. f32 as three bf16 [3][m][columns], the smallest first: 8 bits each, 24 together, exact but
-// for elements below 2^-109, whose last bits are below the smallest bf16.
+// Splits f32 tokens, one per block, into three bf16 stored as [3][m][columns], the smallest part first. Three times 8
+// bits are the 24 bits of an f32, so the split is exact except for elements below 2^-109, whose last bits are below the
+// smallest bf16; tiny[token] says whether a token has any.
 __global__ void __launch_bounds__(kCopyThreads)
     split_tokens(const float* x, std::int64_t stride, int m, int k, int columns, std::uint16_t* to, int* tiny) {
   for (int token = blockIdx.x; token < m; token += gridDim.x) {
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(kCopyThreads)
   }
 }
 
-// Tokens with zeros behind them, on boundaries.
+// Copies tokens to aligned rows of `columns` elements, padded with zeros.
 template <class Raw>
 __global__ void __launch_bounds__(kCopyThreads)
     pad_tokens(const Raw* x, std::int64_t stride, int m, int k, int columns, Raw* to) {
@@ -147,7 +148,7 @@ int launch_many(FloatJob f, const cuda::Launch& launch, bool early_start) {
                        Shape::template shared_bytes<Math>(), f, launch, early_start);
 }
 
-// Shapes that a mode has: the frequent ones all of them.
+// Chooses the shape. Only frequent modes (`all`) are compiled for every shape; the others take the nearest one.
 template <int kSm>
 FloatShape shape_of(const FloatJob& f, bool all, const cuda::Launch& launch) {
   const auto served = [all](FloatShape shape) {
@@ -168,7 +169,7 @@ FloatShape shape_of(const FloatJob& f, bool all, const cuda::Launch& launch) {
 template <class Math, int kParts, class F, int kSm, bool kAll>
 int launch_shape(const FloatJob& f, const cuda::Launch& launch) {
   const bool early = kSm >= 90 && starts_early(launch);
-  // What registers hold: column tiles whose loads are under way, tokens, and blocks of a multiprocessor.
+  // Limited by registers: column tiles being loaded, tiles of tokens, and blocks per multiprocessor.
   constexpr int kFewer = Math::W::kLoads == 4 ? 2 : 1;
   constexpr int kAtOnce = kParts > 1 ? 1 : (F::kFlushes > 2 ? 2 : 4) / kFewer;
   constexpr int kAtOnce16 = kSm >= 80 ? 2 : 1, kTokenTiles = kParts == 1 && kSm >= 80 ? 4 : 2;
@@ -176,8 +177,9 @@ int launch_shape(const FloatJob& f, const cuda::Launch& launch) {
   constexpr int kBlocks = F::kGroups || F::kFlushes > 1 ? 1 : 2;
   switch (shape_of<kSm>(f, kAll, launch)) {
     case FloatShape::few_8:
-      // Warps that read tiles into registers get 98 % of the memory's speed on an H200 with s8 and groups of whole
-      // tiles, but 66 to 85 % where a tile has fewer bytes or more groups: many instructions for a byte.
+      // On an H200, warps that load tiles straight into registers reach 98 % of the memory bandwidth with s8 and groups
+      // of whole tiles, but 66 to 85 % where a tile has fewer bytes or more groups, because that takes more
+      // instructions per byte. Those cases stream through shared memory.
       if constexpr (kSm >= 90 && (Math::W::kLoads == 2 || (Math::W::kLoads == 4 && F::kFlushes > 1)))
         if (int code = 0; launch_group_stream<typename Math::W, F>(f, launch, early, code)) return code;
       return launch_few<Math, kParts, F, Few<1, 1, kAtOnce>>(f, launch, early);
@@ -208,7 +210,7 @@ int launch_mode(const FloatJob& f, const cuda::Launch& launch) {
   return launch_shape<Math, kParts, Fold<kStepColumns, true>, kSm, false>(f, launch);
 }
 
-// Wider weights than trits meet int8 alone.
+// Weights wider than trits take int8 tokens only.
 template <class W, int kSm>
 int launch_tokens(const FloatJob& f, DType dtype, const cuda::Launch& launch) {
   if (dtype == DType::i8) return launch_mode<Int8Math<W>, 1, kSm>(f, launch);
@@ -221,7 +223,7 @@ int launch_tokens(const FloatJob& f, DType dtype, const cuda::Launch& launch) {
   return cudaErrorInvalidValue;
 }
 
-// Tokens from `first` on, x copied for them.
+// The job for tokens [first, first + count). f.x stays, because x is copied to the same place for each window.
 template <class Raw>
 FloatJob window(FloatJob f, std::int64_t first, std::int64_t count) {
   f.job.m = static_cast<std::int32_t>(count);
@@ -236,7 +238,7 @@ FloatJob window(FloatJob f, std::int64_t first, std::int64_t count) {
   return f;
 }
 
-// x where tensor cores can read it, or copied there in pieces.
+// Reads x in place where it is aligned for tensor cores; otherwise copies it, kCopiedTokens at a time.
 template <class W, int kSm, class Raw>
 int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch& launch) {
   const auto at = reinterpret_cast<std::uintptr_t>(f.tokens.x);
@@ -263,7 +265,7 @@ int launch_given(FloatJob f, const FloatWorkspace& workspace, const cuda::Launch
   return cudaSuccess;
 }
 
-// The problem without its tokens; the groups of its matrices are the same.
+// The job without f.x, the tokens as tensor cores read them. All matrices have the same groups.
 inline FloatJob float_job(const Params& p, const cuda::Launch& launch) {
   FloatJob f = {};
   f.job = job_of(p);
@@ -285,7 +287,7 @@ inline FloatJob float_job(const Params& p, const cuda::Launch& launch) {
   return f;
 }
 
-// Matrices [begin, end) of a problem, whose groups are the same.
+// Launches matrices [begin, end) of a problem, which have the same groups.
 template <class W, int kSm>
 int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const FloatWorkspace& workspace,
                     const cuda::Launch& launch) {
@@ -314,7 +316,7 @@ int launch_matrices(const Params& all, std::size_t begin, std::size_t end, const
   return launch_tokens<W, kSm>(f, f.tokens.dtype, launch);
 }
 
-// Float tokens as int8, or split.
+// Quantizes float tokens to int8 (w2a8), or splits f32 tokens into three bf16.
 inline int prepare(const Params& p, const FloatWorkspace& workspace, const cuda::Launch& launch) {
   const auto columns = static_cast<std::int32_t>(padded(p.k));
   if (p.math == LinearMath::w2a8 && p.x_dtype != DType::i8)
@@ -336,7 +338,8 @@ inline int prepare(const Params& p, const FloatWorkspace& workspace, const cuda:
   return cudaSuccess;
 }
 
-// What float_serves<kSm>() takes. The workspace has float_workspace_bytes() of a problem with at least so many tokens.
+// Takes what float_serves<kSm>() accepts. The workspace is float_workspace_bytes() of a problem with at least as many
+// tokens.
 template <class W, int kSm>
 int float_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
   const FloatWorkspace parts(workspace, p.math, p.x_dtype, p.m, p.k);

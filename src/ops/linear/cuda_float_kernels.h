@@ -1,23 +1,24 @@
 // The float modes of linear on tensor cores: bf16, f16 and f32 tokens, and int8 tokens with group scales. Two kernels,
 // for few tokens and for many; cuda_float.h launches them. For .cu files only.
 //
-// Order of sums, which k, the group and the kernel's generation of GPUs decide, nothing else:
-//     flush   columns in one chain of matrix instructions, from 0; times the group's scale, added to the unit's sum
-//     unit    column tiles one after the other: four, or a sixteenth of all
-//     sum     units one after the other
-// With few tokens each unit is a warp's; with many, one warp goes through all of them.
+// Order of sums. It depends only on k, the group size and the kernel's generation of GPUs:
+//     flush   columns of one chain of matrix instructions, which starts at 0; the result, times the group's scale, is
+//             added to the unit's sum
+//     unit    consecutive column tiles: four, or a sixteenth of all if that is more
+//     sum     units, added in order
+// With few tokens each warp computes one unit; with many, one warp computes all of them.
 //
-// Why it keeps to 1e-5 of sum(abs(x) * abs(w)), 167 u with u = 2^-24. Tensor cores cut products to the place of the
-// largest addend and cut the sum to f32 (Fasi, Higham, Mikaitis and Pranesh 2021; Khattak and Mikaitis 2025). How many
-// products and bits is assumed here:
+// Why the error stays within 1e-5 of sum(abs(x) * abs(w)), which is 167 u with u = 2^-24: tensor cores truncate
+// products to the place of the largest addend, and the sum to f32 (Fasi, Higham, Mikaitis and Pranesh 2021; Khattak and
+// Mikaitis 2025). These numbers of products and bits are assumed:
 //     generation    products of a sum    bits behind f32's last    lost by a sum    flush    lost by it
 //     9.0                  16                      2               16 * u/2 + 2 u    128        80 u
 //     8.x                   8                      1                8 * u   + 2 u     64        80 u
 //     7.5                   4                      0                4 * 2 u + 2 u     32        80 u
-// each of the part of the whole that a flush has, so that flushes together lose 80 u of the whole. Adding to a unit and
-// adding units lose u for each addition, the epilogue 4 u; lost_units() of cuda_serves.h counts. Products are exact.
-// f32 tokens come as three bf16 that are exact together, the smallest first, each with flushes of its own: the small
-// ones lose next to nothing.
+// A flush loses 80 u of its own part of the whole, so all flushes together lose 80 u of the whole. Each addition to a
+// unit and of a unit loses u, the epilogue 4 u; lost_units() of cuda_serves.h counts them. Products are exact. f32
+// tokens come as three bf16 that together are exact, the smallest first, each with flushes of its own: the small ones
+// lose next to nothing.
 #pragma once
 
 #include "ops/linear/cuda_float_math.h"
@@ -28,22 +29,22 @@ namespace {
 
 constexpr int kFewThreads = kMaxUnits * kWarp;
 
-// What the kernels get.
+// The parameters of the kernels.
 struct FloatJob {
   Job job;
   // Tokens as tensor cores read them, each on a boundary of 16 bytes. f32 has three parts, the smallest first.
   const std::byte* x;
   std::int64_t x_stride;   // bytes
   std::int64_t x_part;     // bytes from one part to the next
-  std::int32_t x_columns;  // that may be read: whole 16 bytes; floats behind k are 0
+  std::int32_t x_columns;  // that may be read: whole 16 bytes; floats beyond k are 0
   std::int32_t unit;       // column tiles
   std::int32_t units;
-  std::int32_t blocks_abreast;  // of the index that runs fastest
+  std::int32_t blocks_abreast;  // blocks along the index that runs fastest
   std::int32_t last_group;
-  std::uint32_t group_share;  // a step of 32 columns in groups, times 2^31, rounded up
+  std::uint32_t group_share;  // 2^31 / (steps of 32 columns in a group), rounded up
   std::int64_t group;         // columns; 0: none
-  PlainTokens tokens;         // for sums that are made again
-  const float* s;             // of int8 tokens
+  PlainTokens tokens;         // for sums that are recomputed
+  const float* s;             // scales of int8 tokens
   const int* tiny;            // whether an f32 token has elements too small for three bf16
 };
 
@@ -51,7 +52,7 @@ struct FloatJob {
 
 template <class W, class F, int kRowTiles>
 struct Rows {
-  const uint4* tiles[kRowTiles];  // null: behind the last row
+  const uint4* tiles[kRowTiles];  // null: beyond the last row
   const float* scales[kRowTiles];
   std::uint32_t group_share = 0;
   int last_group = 0;
@@ -73,11 +74,11 @@ struct Rows {
     }
   }
 
-  // The group of a step: exact, as steps and the steps of a group are below 2^13.
+  // The group of a step. Exact, because steps and steps per group are below 2^13.
   [[nodiscard]] __device__ int group_of_step(int step) const {
     return min(static_cast<int>(static_cast<std::uint64_t>(step) * group_share >> 31), last_group);
   }
-  // A column tile, or zeros from `last` on.
+  // Loads a column tile, or zeros from `last` on.
   [[nodiscard]] __device__ Weights<W, F, kRowTiles> load(int tile, int last) const {
     Weights<W, F, kRowTiles> weights = {};
 #pragma unroll
@@ -107,7 +108,7 @@ __device__ __noinline__ float sum_again(const FloatJob& f, const MatrixJob& matr
   return static_cast<float>(plain_sum(matrix, f.group, f.tokens, token, n, 0, 1));
 }
 
-// The results of a row.
+// Finishes and stores the results of a row.
 template <class Math, class F>
 struct Results {
   const FloatJob& f;
@@ -125,12 +126,13 @@ struct Results {
     terms = terms_of(of, F::kGroups, n);
   }
 
-  // A sum that is not finite was too large for f32 on its way, or x is not finite: 0 * NaN and 0 * infinity are NaN, so
-  // that no row misses it. And what f32 tokens lost of tiny elements matters only where a sum is tiny, or where scales
-  // of groups, which are in it, made it large.
+  // Recomputes the sum where f32 was not enough. A sum that is not finite overflowed, or x is not finite: every row
+  // shows it, since 0 times NaN or infinity is NaN. The bits that f32 tokens lost of tiny elements matter only where
+  // the sum is tiny, or where group scales, which are part of the sum, may have made it large.
   __device__ void store(int token, float sum) const {
     if (matrix == nullptr || token >= f.job.m) return;
-    float t = __fadd_rn(__fmul_rn(sum, Math::kUnit), 0.0F);  // never -0, which tiles behind the last would make 0
+    // Adding 0 turns -0 into +0, as padding tiles behind the last tile would.
+    float t = __fadd_rn(__fmul_rn(sum, Math::kUnit), 0.0F);
     if (!cuda::finite(t) || (f.tiny != nullptr && (F::kGroups || fabsf(t) < 0x1p-90F) && f.tiny[token] != 0))
       t = sum_again(f, *matrix, token, n);
     if (f.s != nullptr) {
@@ -141,12 +143,12 @@ struct Results {
   }
 };
 
-// --- few tokens: a block has all units of some rows, a warp one of them ---
+// --- few tokens: a block computes all units of some rows, each warp one unit ---
 
 template <int kRowTiles_, int kTokenTiles_, int kAtOnce_>
 struct Few {
   static constexpr int kRowTiles = kRowTiles_, kTokenTiles = kTokenTiles_;
-  static constexpr int kAtOnce = kAtOnce_;  // column tiles whose loads are under way together
+  static constexpr int kAtOnce = kAtOnce_;  // column tiles that are loaded at a time
   static constexpr int kRows = kRowTiles * kTileRows, kTokens = kTokenTiles * kTileTokens;
   static constexpr int kPitch = kRows + 4;  // floats; lanes 4g + t write to banks 8t + g
   static constexpr std::size_t shared_bytes(int units) { return sizeof(float) * units * kTokens * kPitch; }
@@ -170,10 +172,10 @@ __global__ void __launch_bounds__(kFewThreads, 1) multiply_few(const __grid_cons
 #pragma unroll
   for (int d = 0; d < kAtOnce; ++d) weights[d] = rows.load(first + d, last);
   wait_for_previous();
-  const Results<Math, F> results(f, first_row_tile, threadIdx.x % Shape::kRows);  // early: scales come from far away
+  const Results<Math, F> results(f, first_row_tile, threadIdx.x % Shape::kRows);  // early: scales load slowly
 
   const std::byte* x[kTokenTiles];
-  int columns[kTokenTiles];  // of each token that may be read here
+  int columns[kTokenTiles];  // of each token that may be read
 #pragma unroll
   for (int j = 0; j < kTokenTiles; ++j) {
     const int token = first_token + j * kTileTokens + g;
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) multiply_few(const __grid_cons
               quads[d][q][j] =
                   *reinterpret_cast<const Quad*>(x[j] + part * f.x_part + std::int64_t{column} * Math::kElementBytes);
           }
-      __syncwarp();  // all loads are under way before the first is waited for
+      __syncwarp();  // issue all loads before waiting for the first
 #pragma unroll
       for (int d = 0; d < kAtOnce; ++d)
         add_tile<Math, F>(sums, weights[d], [&](int step, int half, int j) { return quads[d][2 * step + half][j]; });
@@ -227,7 +229,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) multiply_few(const __grid_cons
   }
 }
 
-// --- many tokens: a block has a rectangle of rows and tokens; a stage is a column tile (a part) of its tokens ---
+// --- many tokens: a block computes rows by tokens; a stage is one column tile (of one part) of its tokens ---
 
 template <int kRowTiles_, int kTokenTiles_, int kRowWarps_, int kTokenWarps_, int kStages_, int kBlocks_>
 struct Many {
@@ -237,7 +239,7 @@ struct Many {
   static constexpr int kThreads = kRowWarps * kTokenWarps * kWarp;
   static constexpr int kRows = kRowTiles * kRowWarps * kTileRows, kTokens = kTokenTiles * kTokenWarps * kTileTokens;
   static constexpr int kPitch = kRows + 4;  // floats of a token's sums; lanes 4g + t have banks 8t + g
-  // Bytes of a token in a stage: a tile and an eighth, so that the quads of eight tokens lie in different banks.
+  // Bytes of a token in a stage: a tile and an eighth, so that the quads of eight tokens are in different banks.
   template <class Math>
   static constexpr int kTokenBytes = (kTileColumns + 16) * Math::kElementBytes;
   template <class Math>
@@ -269,7 +271,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) multiply_many
   Weights<W, F, kRowTiles> weights, next = rows.load(0, column_tiles);
   wait_for_previous();
 
-  // Sixteen bytes at a time; a thread has the same columns of several tokens.
+  // Copies 16 bytes at a time; a thread copies the same columns of several tokens.
   constexpr int kChunks = kTileColumns * Math::kElementBytes / 16, kTokensAtOnce = Shape::kThreads / kChunks;
   const int chunk = threadIdx.x % kChunks, chunk_token = threadIdx.x / kChunks;
   const std::byte* from = f.x + (first_token + chunk_token) * f.x_stride + chunk * 16;
@@ -294,7 +296,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) multiply_many
   float sums[kRowTiles][kTokenTiles][4] = {};
   for (int item = 0; item < items; ++item) {
     wait_for_copies<kStages - 2>();
-    __syncthreads();  // this stage is there for all, and all are done with the one before it, which is filled next
+    __syncthreads();  // all see this stage and are done with the one before it, which is filled next
     if (item + kStages - 1 < items) fetch(item + kStages - 1);
     commit_copies();
 

@@ -1,5 +1,5 @@
-// Words of the float modes of linear on tensor cores: how four neighbouring elements of a token meet a lane's
-// weights, what a lane reads of the weights, and how sums are folded. For .cu files only.
+// Building blocks of linear's float modes on tensor cores: matrix instructions, what a lane reads of tokens and
+// weights, and how sums are folded. For .cu files only.
 #pragma once
 
 #include "ops/linear/cuda_job.h"
@@ -9,14 +9,14 @@
 namespace tern::linear {
 namespace {
 
-// The sizes that launchers and selection go by.
+// Sizes that launchers and selection share.
 using float_modes::flush_of, float_modes::unit_of;
 using float_modes::kMaxUnits, float_modes::kMinUnit;
 using float_modes::kStepColumns, float_modes::kTileColumns, float_modes::kTileRows, float_modes::kTileTokens;
 
 // --- matrix instructions: 16 rows, 8 tokens ---
 
-// Two bytes of an operand as bf16 or f16: a trit in the two highest bits is twice its value in both types.
+// Widens two bytes of an operand to bf16 or f16. A trit in the two highest bits is twice its value in both types.
 //     15 14 | 13 .. 0      01: 0x4000 is 2.0      11: 0xC000 is -2.0      00: 0
 __device__ inline unsigned low_halves(unsigned bytes) { return __byte_perm(bytes, 0, 0x1404); }
 __device__ inline unsigned high_halves(unsigned bytes) { return __byte_perm(bytes, 0, 0x3424); }
@@ -71,8 +71,8 @@ __device__ inline void mma_32_columns(int (&c)[4], const unsigned (&a)[4], unsig
 
 // --- tokens ---
 //
-// quad(step, half, j) gives lane 4g + t, of token 8j + g, the four elements of columns 32 * step + 16 * half + 4t. The
-// tensor cores take columns in another order, the same one for weights and tokens.
+// quad(step, half, j) returns, to lane 4g + t, the four elements of token 8j + g in columns 32 * step + 16 * half + 4t
+// and up. Tensor cores number the columns differently, but weights and tokens in the same way.
 
 // bf16 and f16. A sum is twice the true one.
 template <class E>
@@ -105,8 +105,8 @@ struct HalfMath {
   }
 };
 
-// int8. A sum is W::kUnit times what it stands for, and exact, as an f32 too: a flush is 128 columns at most, and
-// 128 * 128 * 128 is 2^21.
+// int8. A sum is W::kUnit times the true one. It is exact, also as an f32: a flush has at most 128 columns, and its sum
+// is at most 128 * 128 * 128, which is 2^21.
 template <class W_>
 struct Int8Math {
   using W = W_;
@@ -136,7 +136,7 @@ struct Int8Math {
 
 // --- weights ---
 
-// How sums of f32 are folded, see cuda_float_kernels.h: kFlush columns are one chain of matrix instructions.
+// How f32 sums are folded (cuda_float_kernels.h): kFlush columns are one chain of matrix instructions.
 template <int kFlush_, bool kGroups_>
 struct Fold {
   static constexpr int kFlush = kFlush_;
@@ -144,7 +144,7 @@ struct Fold {
   static constexpr int kFlushes = kTileColumns / kFlush;  // of a tile
 };
 
-// A lane's part of a column tile, and the scales of rows g and g + 8 where groups have their own.
+// A lane's part of a column tile and, with group scales, those of rows g and g + 8.
 template <class W, class F, int kRowTiles>
 struct Weights {
   LaneTile<W> tiles[kRowTiles];
@@ -188,7 +188,7 @@ __device__ void add_tile(float (&to)[kRowTiles][kTokenTiles][4], const Weights<t
 
 // --- memory ---
 
-// Sixteen bytes on their way into shared memory; zeros where they are not there.
+// Starts a copy of 16 bytes to shared memory; writes zeros if not `there`.
 __device__ inline void copy_16_async(void* to, const void* from, bool there) {
 #if __CUDA_ARCH__ >= 800
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -200,10 +200,10 @@ __device__ inline void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-template <int kMayBeOnTheirWay>
+template <int kMayBePending>
 __device__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(kMayBeOnTheirWay) : "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(kMayBePending) : "memory");
 #endif
 }
 

@@ -1,4 +1,4 @@
-// The float modes of linear for one generation of GPUs.
+// The float modes of linear for sm_80.
 #include "ops/linear/cuda_choice.h"
 #include "ops/linear/cuda_float.h"
 

@@ -1,16 +1,15 @@
 // One int8 token by weights W with group scales on sm_90: weights and scales stream through shared memory. For .cu
 // files only.
 //
-// The order of sums is that of cuda_float_kernels.h, so the bits are, too. A block takes some row tiles; the units of
-// these, one behind the other as they lie in memory, are dealt to its warps in equal stretches, whatever row they
-// belong to:
+// Sums are added in the order of cuda_float_kernels.h, so results have the same bits. A block takes some row tiles.
+// Their units, in the order of memory, are divided among its warps in equal stretches, regardless of rows:
 //
 //     row tile       r             r + 1
-//     units     |0 1 2 3 4|  |0 1 2 3 4|  ...      a unit: some column tiles, a sum of each of 16 rows
+//     units     |0 1 2 3 4|  |0 1 2 3 4|  ...      a unit: some column tiles, one sum for each of 16 rows
 //     warp       0 0 0 1 1    1 2 2 2 3
 //
-// Each warp has a ring of slots of its own, filled by the copy engine with some tiles and then the scales of their
-// groups, which lie together in memory as well. All eight tokens of a matrix instruction are the same one.
+// Each warp has its own ring of slots. The copy engine fills a slot with some tiles and then the scales of their
+// groups, which are contiguous in memory as well. All eight tokens of a matrix instruction are the same token.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +22,18 @@ namespace tern::linear {
 namespace {
 
 constexpr int kGroupWarps = 12;  // of a block, at most: 16 would leave rings of fewer than three slots
-constexpr int kGroupBytes = static_cast<int>(TileMma::kRows) * 4;  // of a group's scales of a row tile
+constexpr int kGroupBytes = static_cast<int>(TileMma::kRows) * 4;  // a group's scales of a row tile
 
-// What a block needs to request its first weights comes first: a line of the parameters.
+// The fields that a block needs to request its first weights come first, in one cache line of the parameters.
 struct GroupStreamJob {
   const uint4* first_tiles;  // of the first matrix
   const float* first_scales;
   std::int64_t first_end;                    // tiles of the first matrix
-  std::int32_t scale_bytes;                  // of a tile
-  std::int32_t block_rows, longer_blocks;    // row tiles of a block; the first longer_blocks have one more
-  std::int32_t share[2], longer_shares[2];   // units of a warp, of shorter and longer blocks; the first have one more
+  std::int32_t scale_bytes;                  // per tile
+  std::int32_t block_rows, longer_blocks;    // row tiles of a block; the first longer_blocks blocks have one more
+  std::int32_t share[2], longer_shares[2];   // units of a warp (shorter, longer blocks); the first warps have one more
   std::int32_t slots;                        // of a warp's ring
-  std::int32_t sums_at, tokens_at, ring_at;  // places in shared memory; barriers are at 0
+  std::int32_t sums_at, tokens_at, ring_at;  // offsets in shared memory; barriers are at 0
   FloatJob f;
 };
 
@@ -50,7 +49,7 @@ struct GroupStream {
   const FloatJob& f;
   std::byte* shared;
   int thread, warp, lane, threads;
-  int first_row, rows;  // row tiles before the block's, and of the block
+  int first_row, rows;  // row tiles before this block's, and of this block
   int columns;          // tiles of a row
 
   __device__ explicit GroupStream(const GroupStreamJob& all)
@@ -64,7 +63,7 @@ struct GroupStream {
     columns = f.job.column_tiles;
   }
 
-  // The parameters come from memory at their first use, which takes long: all lines at once, a warp each.
+  // Parameters come from memory at their first use, which takes long. To load all lines at once, each warp reads one.
   __device__ void fetch_parameters() const {
     constexpr int kLine = 64;
     const auto* bytes = reinterpret_cast<const std::byte*>(&stream);
@@ -75,7 +74,7 @@ struct GroupStream {
 
   // --- weights ---
 
-  // A warp's stretch of the block: units, and their tiles.
+  // A warp's stretch of the block: its first unit, first tile and number of tiles.
   struct Stretch {
     int unit, tile, tiles;
   };
@@ -94,7 +93,8 @@ struct GroupStream {
     return shared + stream.ring_at + warp * stream.slots * kSlotBytes;
   }
 
-  // By one lane: tiles of the block into a slot, and their scales. They lie together but for the ends of matrices.
+  // Called by one lane: loads tiles of the block and their scales into a slot. They are contiguous except where a
+  // matrix ends.
   __device__ void request(int tile, int count, int slot) const {
     unsigned to = shared_address(ring()) + slot * kSlotBytes, scales_to = to + kScalesAt;
     const unsigned barrier = barriers() + slot * 8;
@@ -123,7 +123,7 @@ struct GroupStream {
   __device__ void request_slot(const Stretch& own, int done, int slot) const {
     request(own.tile + done, min(kSlotTiles, own.tiles - done), slot);
   }
-  // By one lane: all that the ring has room for.
+  // Called by one lane: requests as much as the ring has room for.
   __device__ void fill_ring(const Stretch& own) const {
 #pragma unroll 1
     for (int i = 0; i < stream.slots; ++i) hopper::barrier_init(barriers() + i * 8, 1);
@@ -135,12 +135,13 @@ struct GroupStream {
 
   // --- sums ---
 
-  // The lane's sums of rows lane / 4 and 8 more.
+  // The lane's sums of rows lane / 4 and lane / 4 + 8.
   struct Sums {
     float upper = 0, lower = 0;
   };
-  // Adds a column tile of a row. tokens: shared address of the lane's part of the tile's columns; scales: the lane's of
-  // the tile's first group; step_1, step_2: from there to the second and the third of four flushes.
+  // Adds a column tile. tokens: shared address of the lane's part of the tile's columns; scales: the lane's scales of
+  // the tile's first group; step_1, step_2: offsets from there to the scales of the second and the third of four
+  // flushes.
   static __device__ void add(Sums& sums, const LaneTile<W>& weights, unsigned tokens, const float* scales, int step_1,
                              int step_2) {
     unsigned b[2][4];
@@ -150,7 +151,7 @@ struct GroupStream {
     for (int flush = 0; flush < F::kFlushes; ++flush) {
       const float* of = scales + (flush % 2 * step_1 + flush / 2 * step_2);
       const float upper = of[0], lower = of[8];
-      int chains[2][4] = {};  // so that fewer products wait for each other
+      int chains[2][4] = {};  // two, so that fewer products wait for each other
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         const int step = flush * kSteps + i;
@@ -163,13 +164,14 @@ struct GroupStream {
     }
   }
 
-  // All tiles of a warp, whose first ones are on their way.
+  // Multiplies all tiles of a warp; fill_ring() has requested the first ones.
   __device__ void multiply(const Stretch& own) const {
     auto* unit_sums = reinterpret_cast<float*>(shared + stream.sums_at) + own.unit * kTileRows + lane / 4;
     const unsigned tokens = shared_address(shared + stream.tokens_at) + lane / 8 * 16;
     int column = own.tile % columns;
     int unit_left = min(f.unit, columns - column);
-    // Floats from tile to tile, and between the flushes of a tile: four groups, or two of two flushes each.
+    // Distances between scales, in floats: from tile to tile, and between the flushes of a tile, which has four groups,
+    // or two of two flushes each.
     const int scale_floats = stream.scale_bytes / 4, step_2 = scale_floats / 2;
     const int step_1 = scale_floats == 4 * kTileRows ? kTileRows : 0;
     Sums sums;
@@ -197,7 +199,7 @@ struct GroupStream {
         if (column == columns) column = 0;
         unit_left = min(f.unit, columns - column);
       }
-      __syncwarp();  // all have read the slot
+      __syncwarp();  // all lanes have read the slot
       if (lane == 0 && next < own.tiles) request_slot(own, next, slot);
       next += kSlotTiles;
       if (++slot == stream.slots) {
@@ -214,14 +216,14 @@ struct GroupStream {
     fetch_parameters();
     const Stretch own = stretch();
     if (lane == 0) fill_ring(own);
-    __syncwarp();  // barriers are there
+    __syncwarp();  // barriers are initialized
     wait_for_previous();
 #pragma unroll 1
     for (int at = thread * 16; at < f.x_columns; at += threads * 16)
       Sm80::copy16(shared + stream.tokens_at + at, f.x + at);
-    if (f.s != nullptr) (void)opaque(__float_as_int(*f.s));  // nearer for the end
+    if (f.s != nullptr) (void)opaque(__float_as_int(*f.s));  // prefetch for the epilogue
     using Rows = Results<Int8Math<W>, F>;
-    const Rows first(f, first_row, min(thread, rows * kTileRows - 1));  // early: what it reads comes from far away
+    const Rows first(f, first_row, min(thread, rows * kTileRows - 1));  // early, because its loads take long
     Sm80::wait_for_copies();
     __syncthreads();
     multiply(own);
@@ -249,18 +251,19 @@ __global__ void __launch_bounds__(kWarp* kGroupWarps, 2)
 
 // --- launches ---
 
-// Cuts stream.f for so much shared memory of a block. Returns the bytes that a block of so many warps needs; 0 where
-// another kernel is better, the token too long, or groups longer than a tile.
+// Divides stream.f into blocks of at most `limit` bytes of shared memory and sets `warps` to the warps of a block.
+// Returns the bytes that a block needs, or 0 where another kernel is better, the token is too long, or groups are
+// longer than a tile.
 template <class W, class F>
 std::int64_t cut_group_stream(GroupStreamJob& stream, int& warps, std::int64_t limit, int multiprocessors) {
   using S = GroupStream<W, F>;
   constexpr std::int64_t kMostUnits = 384;  // of a block: 24 KB of sums
   const FloatJob& f = stream.f;
   const std::int64_t columns = f.job.column_tiles;
-  // Every tile has the scales of one, two or four whole groups, the last tile of a row as well.
+  // Every tile must have the scales of one, two or four whole groups, also the last tile of a row.
   const std::int64_t groups = f.last_group + 1, tile_groups = groups / columns;
   if (groups % columns != 0 || f.group * tile_groups != kTileColumns || tile_groups > F::kFlushes) return 0;
-  // So few row tiles are all under way at once where each has a block.
+  // With so few row tiles, a block for each has all of them in flight at once.
   if (f.job.m != 1 || f.job.row_tiles <= 3 * std::int64_t{multiprocessors}) return 0;
   const std::int64_t blocks = std::max<std::int64_t>(multiprocessors, ceil_div(f.job.row_tiles, kMostUnits / f.units));
   stream.block_rows = static_cast<std::int32_t>(f.job.row_tiles / blocks);
@@ -271,7 +274,7 @@ std::int64_t cut_group_stream(GroupStreamJob& stream, int& warps, std::int64_t l
   stream.scale_bytes = static_cast<std::int32_t>(tile_groups * kGroupBytes);
   const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
   const std::int64_t sums_bytes = (stream.block_rows + 1) * std::int64_t{f.units} * kGroupBytes;
-  // Half of the shared memory: the next kernel's blocks find room beside these.
+  // Uses half of the shared memory, so that the next kernel's blocks fit as well.
   const std::int64_t half = (limit + 1024) / 2 - 1024;
   const std::int64_t room = half - up(sums_bytes) - columns * kTileColumns - 1024;
   warps = static_cast<int>(std::min<std::int64_t>(room / (3 * S::kSlotBytes), kGroupWarps));
@@ -286,11 +289,12 @@ std::int64_t cut_group_stream(GroupStreamJob& stream, int& warps, std::int64_t l
   stream.tokens_at = stream.sums_at + up(sums_bytes);
   stream.ring_at = stream.tokens_at + static_cast<std::int32_t>(columns * kTileColumns);
   const std::int64_t bytes = stream.ring_at + std::int64_t{warps} * stream.slots * S::kSlotBytes;
-  // Too much for three blocks: this kernel's and the next one's are enough, a third one's requests come too early.
+  // Rounds up so that three blocks do not fit on a multiprocessor: this kernel's and the next one's are enough, and the
+  // requests of a third would come too early.
   return std::max<std::int64_t>(bytes, up((limit + 1024) / 3 - 1024 + 1));
 }
 
-// False where it is for another kernel; else code is what the launch returned.
+// Returns false where another kernel must take the problem; otherwise `code` is what the launch returned.
 template <class W, class F>
 bool launch_group_stream(const FloatJob& f, const cuda::Launch& launch, bool early_start, int& code) {
   const int limit = shared_limit(launch);

@@ -17,7 +17,7 @@ __device__ inline unsigned shared_address(const void* p) { return static_cast<un
 __device__ inline void barrier_init(unsigned barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// Before other blocks of the cluster, or the copy engine, use what barrier_init() made.
+// Call it before other blocks of the cluster, or the copy engine, use a barrier that barrier_init() made.
 __device__ inline void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ inline void arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -36,13 +36,13 @@ __device__ inline bool phase_ended(unsigned barrier, unsigned parity) {
       : "memory");
   return ended != 0;
 }
-// Until the phase of that parity has ended; of a new barrier the phase of parity 1 has.
+// Waits until the phase of that parity has ended. For a new barrier, the phase of parity 1 has ended.
 __device__ inline void wait(unsigned barrier, unsigned parity) {
   while (!phase_ended(barrier, parity)) {
   }
 }
 
-// A place in a ring of stages, and the parity of its barriers' phase.
+// A position in a ring of stages, and the parity of the current phase of its barriers.
 template <int kStages>
 struct Ring {
   unsigned stage = 0;
@@ -55,7 +55,7 @@ struct Ring {
   }
 };
 
-// --- barriers of some warps by number; 0 is __syncthreads() ---
+// --- numbered barriers of some warps; number 0 is __syncthreads() ---
 
 __device__ inline void sync_threads(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -77,10 +77,11 @@ __device__ inline void cluster_sync() {
       "barrier.cluster.wait.acquire;" ::
           : "memory");
 }
-// In two halves, and nothing that was written need be seen: reads have ended whose values were used.
+// The two halves of a sync that makes no writes visible. It is enough for reads: a read has ended when its value was
+// used.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-// What lies at the same place in a block of the cluster.
+// Reads 16 bytes at the same shared address of another block of the cluster.
 __device__ inline int4 read_from(unsigned address, unsigned block) {
   int4 v;
   asm volatile(
@@ -97,10 +98,10 @@ __device__ inline int4 read_from(unsigned address, unsigned block) {
 
 // The next kernel of the stream may start.
 __device__ inline void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-// The kernel before has ended and what it wrote is seen.
+// Waits until the kernel before has ended and its writes are visible.
 __device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
-// --- the copy engine: bytes that lie together, a multiple of 16 at places that are multiples of 16 ---
+// --- the copy engine: contiguous bytes; their number and both addresses are multiples of 16 ---
 
 __device__ inline void load_bytes(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
@@ -108,7 +109,7 @@ __device__ inline void load_bytes(unsigned to, const void* from, unsigned bytes,
                : "memory");
 }
 
-// --- the copy engine: boxes of two-dimensional tensors, 0 where they stick out ---
+// --- the copy engine: boxes of two-dimensional tensors; elements outside of the tensor are 0 ---
 
 __device__ inline void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<std::uint64_t>(map)) : "memory");
@@ -126,21 +127,23 @@ __device__ inline void store_box(const CUtensorMap* map, int x, int y, unsigned 
                "r"(x), "r"(y), "r"(from)
                : "memory");
 }
-// The boxes that this thread has stored since the last call: one group; until at most kLeft groups are yet to be read
-// from shared memory; until all are written.
+// Makes a group of the boxes that this thread has stored since the last call.
 __device__ inline void store_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Waits until at most kLeft groups are yet to be read from shared memory.
 template <int kLeft>
 __device__ void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");
 }
+// Waits until all groups are written.
 __device__ inline void wait_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-// What this thread wrote to shared memory, before the copy engine reads it.
+// Call it between this thread's writes to shared memory and the copy engine's reads of them.
 __device__ inline void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // --- 8 x 8 matrices of 16-bit elements between registers and rows of 16 bytes, transposed on the way: lane 4g + t
 // holds elements g of rows 2t and 2t + 1; lane 8i + r has the address of row r of matrix i ---
 
-// In order among themselves and before the next fence or barrier, while other loads may pass them.
+// No memory clobber: these stay in order among themselves and before the next fence or barrier, but other loads may
+// pass them.
 __device__ inline void store_transposed(unsigned to, const unsigned (&m)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(m[0]), "r"(m[1]),
                "r"(m[2]), "r"(m[3]));
@@ -151,7 +154,7 @@ __device__ inline void load_transposed(unsigned from, unsigned (&m)[4]) {
                : "r"(from));
 }
 
-// --- registers: of a warpgroup, moved to the block's pool or taken from it ---
+// --- registers that a warpgroup returns to the block's pool or takes from it ---
 
 template <int kCount>
 __device__ void give_registers() {
@@ -168,10 +171,11 @@ __device__ void take_registers() {
 // + 3. d: element 4j + i is row 16w + g + 8 * (i / 2), column 8j + 2t + i % 2. b in shared memory, rows of 128 bytes
 // whose 16-byte pieces p lie at p ^ (row % 8) (the 128-byte swizzle).
 
-// Registers written before may be read by products.
+// Makes registers written so far readable by the products that follow.
 __device__ inline void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// The products since the last call: one group; until at most kLeft groups are unfinished.
+// Makes a group of the products since the last call.
 __device__ inline void products_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most kLeft groups are unfinished.
 template <int kLeft>
 __device__ void wait_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");

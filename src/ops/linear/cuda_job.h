@@ -31,7 +31,7 @@ struct MatrixJob {
   bool squared_relu;
 };
 
-// The matrices that share x, their row tiles counted through.
+// The matrices that share x. Their row tiles are numbered consecutively.
 struct Job {
   std::int32_t count;
   std::int32_t row_tiles;  // of all matrices
@@ -49,7 +49,7 @@ struct Job {
   }
 };
 
-// Without data where p has none: to see how it would be cut.
+// Weights are null where p has none, as when only the cut is of interest.
 inline Job job_of(const Params& p) {
   Job job = {};
   job.count = static_cast<std::int32_t>(p.count);
@@ -81,14 +81,14 @@ inline Job job_of(const Params& p) {
 
 // --- launches ---
 
-// Shared memory of any block, at most; 0: not known.
+// The most shared memory that a block may have; 0 if unknown.
 inline int shared_limit(const cuda::Launch& launch) {
   int limit = 0;
   if (cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, launch.device) != cudaSuccess) return 0;
   return limit;
 }
 
-// Whether a kernel may start before the one in front has ended, on GPUs from 9.0.
+// Whether a kernel may start before the previous one has ended, on GPUs from 9.0 on.
 inline bool starts_early(const cuda::Launch& launch) {
   return launch.tuning == nullptr || launch.tuning->dependent_launch.value_or(true);
 }
@@ -110,7 +110,7 @@ struct LaneTile {
     for (int v = 0; v < W::kLoads; ++v) tile.loads[v] = from[v * kWarp];
     return tile;
   }
-  // The operand of a step, which is a constant where loops are unrolled.
+  // The operand of a step; `step` is a constant where loops are unrolled.
   __device__ void operand(unsigned (&a)[4], int step) const {
     const uint4& words = loads[W::load_of(step)];
     a[0] = W::operand(words.x, step);
@@ -122,14 +122,14 @@ struct LaneTile {
 
 // --- epilogue ---
 
-// Quotients of sums by a token's scale, rounded as a division rounds them: the CPU's, see epilogue.h.
+// Quotients of sums by a token's scale, rounded as a division rounds them, by the CPU's method (epilogue.h).
 struct Quotient {
   float s, reciprocal;
   bool corrects;
   __device__ explicit Quotient(float scale) : s(scale), corrects(scale >= 0x1p-60F && scale <= 0x1p60F) {
-    reciprocal = __fdiv_rn(1.0F, scale);  // not above, where nvcc shows it to the host's compiler
+    reciprocal = __fdiv_rn(1.0F, scale);  // not in the initializers, which nvcc passes to the host's compiler
   }
-  __device__ Quotient(float scale, float inverse)  // computed before
+  __device__ Quotient(float scale, float inverse)  // the reciprocal is known
       : s(scale), reciprocal(inverse), corrects(scale >= 0x1p-60F && scale <= 0x1p60F) {}
   [[nodiscard]] __device__ float of(int dot) const {
     const float t = __int2float_rn(dot);
@@ -140,15 +140,15 @@ struct Quotient {
   }
 };
 
-// 1 / scale for Quotient, in the steps in which __frcp_rn() rounds it rightly; of any other scale than those that
-// correct, some number.
+// 1 / scale for Quotient, by the steps with which __frcp_rn() rounds it correctly; arbitrary for a scale that Quotient
+// does not correct.
 __device__ inline float quick_reciprocal(float scale) {
   float near;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(scale));
   return __fmaf_rn(__fmaf_rn(-near, scale, 1.0F), near, near);
 }
 
-// A scale that the caller gave: finite and above 0, or reported.
+// Reports a scale, given by the caller, that is not finite and above 0.
 __device__ inline void check_scale(const cuda::Report& report, float s, std::int64_t token) {
   if (__float_as_uint(s) - 1U >= 0x7F7FFFFFU) report(cuda::kInvalidScale, token);
 }
@@ -162,7 +162,7 @@ __device__ inline RowTerms row_terms(const MatrixJob& matrix, int n) {
   return {.scale = matrix.scales[matrix.one_scale ? 0 : n], .bias = matrix.bias != nullptr ? matrix.bias[n] : 0.0F};
 }
 
-// t = dot / s, scaled, with bias and activation; the residual comes with store_y().
+// Scale, bias and activation for t = dot / s; store_y() adds the residual.
 __device__ inline float activated(bool has_bias, bool squared_relu, const RowTerms& row, float t) {
   t = __fmul_rn(t, row.scale);
   if (has_bias) t = __fadd_rn(t, row.bias);
@@ -176,11 +176,11 @@ __device__ inline float activated(const MatrixJob& matrix, const RowTerms& row, 
   return activated(matrix.bias != nullptr, matrix.squared_relu, row, t);
 }
 
-__device__ inline std::uint16_t to_bf16(float v) {  // NaN stays one
+__device__ inline std::uint16_t to_bf16(float v) {  // NaN stays NaN
   return v != v ? std::uint16_t{0x7FFF} : cuda::Bf16::round(v);
 }
 
-// Elements of y, and of the residual, which has its type.
+// Bytes of an element of y, and of the residual, which has the same type.
 __device__ inline std::int64_t y_bytes(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? 2 : 4; }
 __device__ inline std::byte* y_at(const MatrixJob& matrix, std::int64_t m, int n) {
   return matrix.y + (m * matrix.y_stride + n) * y_bytes(matrix.y_dtype);
@@ -203,22 +203,22 @@ __device__ inline void store_as(DType dtype, std::byte* to, float t) {
   }
 }
 
-// What is added to y[m, n] last; 0 where there is nothing.
+// The residual of y[m, n]; 0 where there is none.
 __device__ inline float residual_of(const MatrixJob& matrix, std::int64_t m, int n) {
   return matrix.residual == nullptr ? 0.0F : load_as(matrix.y_dtype, residual_at(matrix, m, n));
 }
-// y[m, n] of a value and the residual, read before.
+// Stores y[m, n] = t + residual; the residual was read before.
 __device__ inline void store_y(const MatrixJob& matrix, std::int64_t m, int n, float t, float residual) {
   if (matrix.residual != nullptr) t = __fadd_rn(t, residual);
   store_as(matrix.y_dtype, y_at(matrix, m, n), t);
 }
 
-// y[m, n] of a value; adds the residual.
+// The same, and reads the residual.
 __device__ inline void store_y(const MatrixJob& matrix, std::int64_t m, int n, float t) {
   store_y(matrix, m, n, t, residual_of(matrix, m, n));
 }
 
-// The whole of it for one sum.
+// The whole epilogue for one sum.
 __device__ inline void store_result(const MatrixJob& matrix, const RowTerms& row, const Quotient& quotient,
                                     std::int64_t m, int n, int dot) {
   if (matrix.y_dtype == DType::i32)

@@ -1,5 +1,5 @@
-// linear by mma.sync: how a problem is cut into blocks, and the launches. Exact w2a8 for one token to some dozens, any
-// number by blocks of 64. For .cu files only.
+// linear by mma.sync: how a problem is cut into blocks, and the launches. Exact w2a8 for one to some dozens of tokens;
+// more go in blocks of 64. For .cu files only.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 // How a launch is cut. row_tiles and depth choose an instance of the kernel, the rest is data.
 struct MmaTuning {
   int row_tiles = 1;      // of a warp
-  int depth = 4;          // column tiles of a warp that are under way
+  int depth = 4;          // column tiles of a warp that are in flight
   int row_warps = 1;      // of a block
   int split = 8;          // warps that share the columns of a row tile
   int blocks_per_sm = 0;  // at most; 0: a block for every group of rows
@@ -21,9 +21,9 @@ struct MmaTuning {
 
 inline int mma_token_tiles(std::int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8; }
 
-// How to cut a problem. One token: every weight under way at once where registers allow it, over as many warps as make
-// the shortest chains; else blocks that stay. More tokens: fewer blocks with more rows, because each reads all tokens.
-// tile_loads: of a column tile.
+// How to cut a problem. Up to 8 tokens: every weight is in flight at once where registers allow it, over as many warps
+// as make the shortest chains; else blocks stay and take several groups of rows. More tokens: fewer blocks with more
+// rows, because each reads all tokens. tile_loads: 16-byte loads of a lane for a column tile.
 inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, int tile_loads, std::int64_t m,
                             int multiprocessors) {
   const int token_tiles = mma_token_tiles(m);
@@ -58,7 +58,7 @@ inline MmaTuning mma_tuning(std::int64_t row_tiles, std::int64_t column_tiles, i
   return tuning;
 }
 
-// The same of a problem, with what the caller asked for.
+// The same for a problem, with what the caller asked for.
 inline MmaTuning mma_tuning(const Params& p, const cuda::Launch& launch) {
   std::int64_t row_tiles = 0;
   for (std::size_t i = 0; i < p.count; ++i) row_tiles += ceil_div(p.matrices[i].spec.n, TileMma::kRows);
@@ -75,9 +75,9 @@ inline MmaTuning mma_tuning(const Params& p, const cuda::Launch& launch) {
   return tuning;
 }
 
-// Fills in how mma is cut and returns the bytes of shared memory of a block; limit: of any block. Where the tokens do
-// not fit they pass through two buffers, and as many warps share the columns as those have room for; more than limit:
-// they have none.
+// Fills in how mma is cut and returns the bytes of shared memory of a block. limit: the most that a block may have.
+// Tokens that do not fit pass through two buffers; then fewer warps share the columns until the buffers fit. A result
+// above limit says that they never do.
 inline std::int64_t cut(MmaJob& mma, const MmaTuning& tuning, int token_tiles, std::int64_t limit) {
   const Job& job = mma.job;
   mma.tokens_of_pass = std::min(job.m, 8);
@@ -92,7 +92,7 @@ inline std::int64_t cut(MmaJob& mma, const MmaTuning& tuning, int token_tiles, s
     return kPartialsAt + ceil_div(words * 4, 128) * 128;
   };
   const auto batches = [&] { return ceil_div(ceil_div(job.column_tiles, mma.split), tuning.depth); };
-  const auto unit = [&] { return tuning.depth * mma.split * column_bytes; };  // of a batch
+  const auto unit = [&] { return tuning.depth * mma.split * column_bytes; };  // bytes of a batch's tokens
   std::int64_t bytes = fixed() + job.column_tiles * column_bytes;
   if (bytes <= budget) {
     mma.chunk_batches = static_cast<std::int32_t>(batches());
@@ -130,7 +130,7 @@ int launch_instance(const MmaJob& mma, const cuda::Launch& launch, const MmaGrid
   constexpr int kCarveout = 50;  // per cent of L1 that is shared memory
   const auto kernel = mma_linear<W, Isa, X, kTokenTiles, kRowTiles, kDepth>;
   cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, kCarveout);
-  if (error == cudaSuccess && grid.shared_bytes > 48 * 1024)  // always to the limit: other threads launch it too
+  if (error == cudaSuccess && grid.shared_bytes > 48 * 1024)  // always the limit, because other threads launch it, too
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, grid.shared_limit);
   if (error != cudaSuccess) return error;
   constexpr std::int64_t kMaxY = 65535, kTokens = 8 * kTokenTiles;
@@ -148,7 +148,7 @@ int launch_instance(const MmaJob& mma, const cuda::Launch& launch, const MmaGrid
   return cudaSuccess;
 }
 
-// All instances: tiles of tokens, row tiles of a warp, depth.
+// All instances, by token tiles, row tiles of a warp, and depth.
 template <class W, class Isa, class X>
 int launch_cut(const MmaJob& mma, const MmaTuning& tuning, const cuda::Launch& launch, const MmaGrid& grid) {
   const auto is = [&](int token_tiles, int row_tiles, int depth) {
@@ -181,15 +181,15 @@ int mma_launch(const Params& params, std::byte* workspace, const cuda::Launch& l
   grid.shared_bytes = cut(mma, tuning, token_tiles, grid.shared_limit);
   if (grid.shared_bytes > grid.shared_limit) return cudaErrorInvalidConfiguration;
   grid.blocks = mma.groups;
-  if (tuning.blocks_per_sm > 0) {  // 1024: what the system takes of a block's shared memory
+  if (tuning.blocks_per_sm > 0) {  // 1024: shared memory that the system takes per block
     const std::int64_t fit = (grid.shared_limit + 1024) / (grid.shared_bytes + 1024);
     grid.blocks = std::min(grid.blocks, std::min<std::int64_t>(tuning.blocks_per_sm, fit) * launch.multiprocessors);
   }
   const auto run = [&]<class X>() { return launch_cut<W, Isa, X>(mma, tuning, launch, grid); };
   if (params.x_dtype == DType::i8) return run.template operator()<Codes>();
 
-  // One token is quantized by every block for itself. Wider weights take longer than a kernel before for their tokens:
-  // they have no kernels that quantize.
+  // With one token, every block quantizes it for itself. With wider weights that takes longer than a separate kernel,
+  // so they have no kernels that quantize.
   const bool fused = W::kLoads == 1 && params.m == 1 && tuning.row_tiles == 1 && mma.chunk_batches >= mma.batches;
   return cuda::with_element(params.x_dtype, [&]<class E>() -> int {
     if constexpr (std::is_same_v<E, cuda::F64>) {

@@ -1,8 +1,9 @@
 // The kernel of linear by mma.sync: exact w2a8 for one token to some dozens. For .cu files only.
 //
-// Weights W go from memory straight into registers, where a shift and a mask make them operands; tokens lie in shared
-// memory. A warp has kRowTiles tiles of 16 rows and every split-th column tile of them, and kDepth column tiles under
-// way; a block has row_warps * split warps, and goes on to the next group of rows where blocks are fewer than groups.
+// Weights W go from memory straight into registers, where a shift and a mask make them operands; tokens are in shared
+// memory. A warp takes kRowTiles tiles of 16 rows, of these every split-th column tile, and has kDepth column tiles in
+// flight. A block has row_warps * split warps, and goes on to further groups of rows where there are fewer blocks than
+// groups.
 //
 //     group of rows     column tile   0   1   2   3   4   5  ...           split = 3, row_warps = 2
 //       kRowTiles tiles    warp       0   1   2   0   1   2  ...   sums of warps 0, 1, 2 meet in shared memory
@@ -23,25 +24,26 @@ struct MmaJob {
   std::int64_t first_token;  // of the grid
   std::int32_t row_warps;
   std::int32_t split;
-  std::int32_t groups;          // of row_warps * kRowTiles row tiles
-  std::int32_t batches;         // of kDepth column tiles of a warp
-  std::int32_t chunk_batches;   // whose tokens are in shared memory at a time
+  std::int32_t groups;          // of rows: row_warps * kRowTiles row tiles each
+  std::int32_t batches;         // of a warp: kDepth column tiles each
+  std::int32_t chunk_batches;   // batches whose tokens are in shared memory at a time
   std::int32_t chunk_columns;   // column tiles of those
   std::int32_t chunk_bytes;     // of one of two buffers
-  std::int32_t tokens_at;       // in shared memory
-  std::int32_t tokens_of_pass;  // of the epilogue: 8, or m where it is less
+  std::int32_t tokens_at;       // offset in shared memory
+  std::int32_t tokens_of_pass;  // of a pass of the epilogue: 8, or m if that is less
 };
 
-// In shared memory: scales of 64 tokens with their reciprocals, a word a warp, partial sums twice, tokens.
+// Shared memory: scales of 64 tokens with their reciprocals, maxima (a word per warp), two buffers of partial sums,
+// tokens.
 constexpr int kMaximaAt = 512, kPartialsAt = 640;
-// Between the tokens of partial sums, in words: rows g and tokens 2t are in different banks.
+// Words from token to token of the partial sums; rows g and tokens 2t are in different banks.
 constexpr int mma_pitch(int row_tiles) { return 16 * row_tiles + 4; }
 
 template <class W, class Isa, class X, int kTokenTiles, int kRowTiles, int kDepth>
 struct MmaBlock {
   static constexpr int kRows = 16 * kRowTiles, kPitch = mma_pitch(kRowTiles);
   static constexpr int kBlockTokens = 8 * kTokenTiles;
-  // Sums of a row tile apart, so that fewer instructions wait for each other.
+  // Separate chains of sums, so that fewer instructions wait for each other.
   static constexpr int kChains = kRowTiles * kTokenTiles == 1 ? 2 : 1;
   static constexpr bool kQuantizes = !std::is_same_v<X, Codes>;
 
@@ -51,7 +53,7 @@ struct MmaBlock {
   static constexpr int kTileStride = LaneTile<W>::kStride;
   using Sums = int[kChains][kRowTiles][kTokenTiles][4];
 
-  // What a thread adds to the row that it writes.
+  // What a thread needs for the epilogue of the row that it writes.
   struct Terms {
     RowTerms row;
     float residual = 0;  // of the thread's first token
@@ -71,7 +73,8 @@ struct MmaBlock {
     row_warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.z), 0);
     first_token = kQuantizes ? 0 : mma.first_token + static_cast<std::int64_t>(blockIdx.y) * kBlockTokens;
     tokens = kQuantizes ? 1 : static_cast<int>(min(job.m - first_token, static_cast<std::int64_t>(kBlockTokens)));
-    // Tokens behind the last give sums that nobody stores; of one tile they have no memory.
+    // Sums of tokens beyond the last are not stored. With one tile of tokens these have no memory; the last token is
+    // read instead.
     const int row = kTokenTiles == 1 ? min(lane % 8, tokens - 1) : lane % 8;
     lane_tokens = shared_address(shared + mma.tokens_at) + row * token_pitch() + ((lane / 8) ^ row) * kChunk;
   }
@@ -91,7 +94,7 @@ struct MmaBlock {
 
   __device__ void find_rows(const uint4* (&rows)[kRowTiles], int group) const {
 #pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {  // behind the last, its sums are not stored
+    for (int r = 0; r < kRowTiles; ++r) {  // tiles beyond the last read it again; their sums are not stored
       const int tile = min((group * mma.row_warps + row_warp) * kRowTiles + r, job.row_tiles - 1);
       const MatrixJob& matrix = job.matrix_of(tile);
       rows[r] =
@@ -108,15 +111,15 @@ struct MmaBlock {
 
   // --- tokens ---
 
-  // Brings those of a chunk of columns to one of the two buffers.
+  // Copies the tokens of a chunk of columns to one of the two buffers.
   __device__ void stage(int chunk, int buffer) const {
     constexpr int kColumns = static_cast<int>(TileMma::kColumns);
     const int column = chunk * mma.chunk_columns, columns = min(mma.chunk_columns, job.column_tiles - column);
     copy_tokens<Isa>(mma.tokens, team(), first_token, tokens, column * kColumns, columns * kColumns,
                      shared + mma.tokens_at + buffer * mma.chunk_bytes, token_pitch());
   }
-  // Brings the first of the tokens: the one that there is, as a rule, with its addresses ready. The loop in place()
-  // keeps the compiler from moving loads of weights behind it.
+  // Copies the first tokens. As a rule there is only one, and its addresses are computed beforehand. The loop in
+  // place() keeps the compiler from moving loads of weights behind the copy.
   __device__ void stage_first(bool whole, Terms& terms, int group) const {
     if constexpr (kQuantizes) {
       const auto* x = opaque(first_vector<X>(mma.tokens, team(), first_token));
@@ -150,7 +153,7 @@ struct MmaBlock {
 
   // --- sums ---
 
-  // Adds a step of a column tile to the sums with a tile of tokens.
+  // Adds a step of a column tile to the sums of one tile of tokens.
   template <int kStep>
   static __device__ void add_step(Sums& sums, const Weights& weights, int t, unsigned b0, unsigned b1) {
 #pragma unroll
@@ -160,9 +163,9 @@ struct MmaBlock {
       Isa::mma(sums[kStep % kChains][r][t], a, b0, b1);
     }
   }
-  // Adds a column tile; at: lane_tokens of that column.
+  // Adds a column tile; at: lane_tokens at that column.
   __device__ void add(Sums& sums, const Weights& weights, unsigned at) const {
-    constexpr unsigned kOther = 4 * kChunk;  // the other half of the chunks, wherever token % 8 put them
+    constexpr unsigned kOther = 4 * kChunk;  // toggles the half of the chunks, whatever token % 8 is
     if constexpr (kTokenTiles == 1) {
       unsigned b[2][4];
       load_matrices(b[0], at);
@@ -190,7 +193,7 @@ struct MmaBlock {
 
   // --- results ---
 
-  // Of its warps' rows a thread writes lane % kRows, of every token whose turn it is.
+  // A thread writes row lane % kRows of its row warp, for every (split * kWarp / kRows)-th token from first_turn() on.
   [[nodiscard]] __device__ int row() const { return lane % kRows; }
   [[nodiscard]] __device__ int first_turn() const { return (k_warp * kWarp + lane) / kRows; }
 
@@ -212,7 +215,7 @@ struct MmaBlock {
     terms.residual = residual_of(matrix, first_token + first_turn(), at.n);
   }
 
-  // Stores a group of rows, eight tokens at a time; parity: of the passes before.
+  // Stores a group of rows, eight tokens at a time. parity: of the number of earlier passes; it chooses the buffer.
   __device__ void finish(const Sums& sums, const Terms& terms, const Place& place, int& parity) const {
     const int of_warp = mma.tokens_of_pass * kPitch;
 #pragma unroll
@@ -312,7 +315,7 @@ struct MmaBlock {
   }
 };
 
-// Code for an instruction set that the compiled architecture does not have is empty.
+// A kernel is empty where the compiled architecture does not have its instruction set.
 template <class Isa>
 constexpr bool kCompiled =
 #ifdef __CUDA_ARCH__
@@ -321,8 +324,8 @@ constexpr bool kCompiled =
     true;
 #endif
 
-// Of a block; loads: those of a warp that are under way. At one tile of tokens two blocks fit a multiprocessor, so that
-// the next kernel's first weights have room: 72 or 96 registers.
+// The most warps of a block. loads: what a warp has in flight. With one tile of tokens two blocks fit a multiprocessor
+// (72 or 96 registers a thread), so that the next kernel has room for its first weights.
 constexpr int mma_max_warps(int token_tiles, int loads) {
   if (token_tiles > 2) return 8;
   if (token_tiles == 2) return 12;

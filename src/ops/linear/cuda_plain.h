@@ -1,5 +1,5 @@
-// One sum of linear as it is easiest to read: element by element, in f64. The plain kernel is made of it, and the fast
-// float modes go back to it where f32 overflows or x is not finite. For .cu files only.
+// One sum of linear in its simplest form: element by element, in f64. The plain kernel uses it, and the fast float
+// modes fall back to it where f32 is not enough or x is not finite. For .cu files only.
 #pragma once
 
 #include "ops/linear/cuda_job.h"
@@ -8,12 +8,12 @@
 namespace tern::linear {
 namespace {
 
-// x as it was given, or int8 tokens made of it.
+// x as given, or the int8 tokens that it was quantized to.
 struct PlainTokens {
   const void* x;
   std::int64_t stride;  // elements
   std::int64_t k;
-  std::int64_t first;  // which token the first one is, for reports
+  std::int64_t first;  // index of the first token, for reports
   DType dtype;
   bool saturate;
   cuda::Report report;
@@ -36,8 +36,9 @@ struct PlainTokens {
   }
 };
 
-// The sum over columns first, first + step, ... of x * weight, times the scale of its group where there are groups
-// (else group is 0). Of int8 tokens without groups it is exact: below 2^31. Where x is rejected there is no sum.
+// The sum of x * weight over columns first, first + step, ...; where there are groups (group > 0), each product is
+// multiplied by its group's scale. Exact for int8 tokens without groups: below 2^31. Reports x that is not finite, if
+// that is rejected, and returns 0.
 __device__ inline double plain_sum(const MatrixJob& matrix, std::int64_t group, const PlainTokens& tokens,
                                    std::int64_t token, std::int64_t n, std::int64_t first, std::int64_t step) {
   const TileMma tile = TileMma::of(matrix.n, tokens.k, matrix.bits);
@@ -57,7 +58,7 @@ __device__ inline double plain_sum(const MatrixJob& matrix, std::int64_t group, 
   return sum;
 }
 
-// What the epilogue needs of a row; with groups their scales are in the sum already.
+// What the epilogue needs of a row. Group scales are in the sum already.
 __device__ inline RowTerms terms_of(const MatrixJob& matrix, bool groups, int n) {
   RowTerms terms = {.scale = 1.0F, .bias = matrix.bias != nullptr ? matrix.bias[n] : 0.0F};
   if (!groups) terms.scale = matrix.scales[matrix.one_scale ? 0 : n];

@@ -1,4 +1,4 @@
-// The instructions that linear's mma.sync kernels are made of, a function each. For .cu files only.
+// The instructions of linear's mma.sync kernels, one function each. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 namespace tern::linear {
 namespace {
 
-// --- programmatic dependent launch: nothing before sm_90 ---
+// --- programmatic dependent launch; no operation before sm_90 ---
 
 // The next kernel on the stream may start; it will still wait for this one before it reads what this one writes.
 __device__ inline void let_next_start() {
@@ -17,7 +17,7 @@ __device__ inline void let_next_start() {
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-// The kernels before this one are done and what they wrote is seen. Every block must come here.
+// Waits until the kernels before this one are done and their writes are visible. Every block must call it.
 __device__ inline void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -26,7 +26,7 @@ __device__ inline void wait_for_previous() {
 
 // --- loads and copies ---
 
-// A lane's 16 bytes of a tile, where wanted. Weights are read once, so L1 does not keep them, and never change, so that
+// Loads a lane's 16 bytes of a tile, if wanted. Weights are read once, so L1 does not keep them. They never change, so
 // they may be read before wait_for_previous().
 __device__ inline void load_weights(uint4& into, const uint4* from, bool wanted) {
   asm volatile(
@@ -39,14 +39,15 @@ __device__ inline void load_weights(uint4& into, const uint4* from, bool wanted)
       : "l"(from), "r"(static_cast<int>(wanted)));
 }
 
-// 16 bytes that the kernel before may have written: not by way of the read-only cache.
+// Loads 16 bytes that the kernel before may have written, so not through the read-only cache.
 __device__ inline uint4 load_written(const void* from) {
   uint4 v;
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
   return v;
 }
 
-// A value whose origin the compiler forgets: it is computed here, not later, and nothing from it ahead of time.
+// Hides the origin of a value from the compiler: the value is computed here, not later, and nothing that depends on it
+// is computed earlier.
 __device__ inline int opaque(int v) {
   asm volatile("" : "+r"(v));
   return v;
@@ -70,8 +71,8 @@ __device__ inline unsigned shared_address(const void* at) {
   return static_cast<unsigned>(__cvta_generic_to_shared(at));
 }
 
-// Four matrices of 8 rows of 16 bytes; lanes 8i to 8i + 7 give the addresses of the rows of matrix i. Lane 4g + t gets
-// of each matrix the four bytes at 4t of row g: the operand of tokens as mma wants it.
+// Loads four matrices of 8 rows of 16 bytes. Lanes 8i to 8i + 7 pass the addresses of the rows of matrix i. Lane 4g + t
+// gets, of each matrix, the four bytes from 4t on of row g: the operand of tokens as mma() wants it.
 __device__ inline void load_matrices(unsigned (&into)[4], unsigned row_address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
@@ -81,10 +82,11 @@ __device__ inline void load_matrices(unsigned (&into)[4], unsigned row_address) 
 
 // --- instruction sets ---
 
-// Adds the product of 16 rows of weights and 8 tokens over 32 columns. Lane 4g + t has of the weights (a) rows g and
-// g + 8 at columns 4t to 4t + 3, then the same at columns 16 more; of the tokens (b) token g at those columns; of the
-// sums (c) row g at tokens 2t and 2t + 1, then row g + 8. copy16() brings 16 bytes to shared memory, where they are
-// after wait_for_copies() and a barrier.
+// mma() adds the product of 16 rows of weights and 8 tokens over 32 columns. Lane 4g + t has
+//     weights (a)   rows g and g + 8 at columns 4t to 4t + 3, then the same rows 16 columns further
+//     tokens (b)    token g at those columns
+//     sums (c)      row g at tokens 2t and 2t + 1, then row g + 8
+// copy16() copies 16 bytes to shared memory; they can be read after wait_for_copies() and a barrier.
 struct Sm75 {
   static constexpr int kArch = 750;
   static __device__ void mma(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {

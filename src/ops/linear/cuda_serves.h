@@ -1,5 +1,5 @@
-// Which matrices of linear the tensor cores of a generation of GPUs take, and which are left to the plain kernel: for
-// the launchers, which go by it, and for selection, which says it. Seen by host code and by .cu files.
+// Which matrices of linear go to the tensor cores of a generation of GPUs, and which to the plain kernel. Launchers
+// follow it and selection reports it, so host code and .cu files include it.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace tern::linear {
 
-// Columns whose int8 sums fit.
+// The most columns whose int8 sums fit.
 constexpr std::int64_t max_mma_k(Format format) {
   return is_trits(format) ? MmaWeights<2>::kMaxK : format == Format::s4 ? MmaWeights<4>::kMaxK : MmaWeights<8>::kMaxK;
 }
-// Whether the integer kernels take a matrix; the float modes are asked about the others.
+// Whether the integer kernels take a matrix. If not, the float modes may.
 inline bool for_integers(LinearMath math, Format format, std::int64_t k, const Granularity& granularity) {
   return k > 0 && k <= max_mma_k(format) && exact(math, granularity);
 }
@@ -32,12 +32,12 @@ inline constexpr int kStepColumns = 32, kTileTokens = 8;
 inline constexpr int kMinUnit = 4;    // column tiles: what a warp reads at once
 inline constexpr int kMaxUnits = 16;  // warps of a block
 
-// Columns of a flush, at most. sm is the generation: 75, 80 or 90.
+// The most columns of a flush. sm is the generation: 75, 80 or 90.
 constexpr int flush_most(int sm, bool int8) {
   if (int8) return kTileColumns;
   return sm >= 90 ? 128 : sm >= 80 ? 64 : 32;
 }
-// A flush lies in one group.
+// The columns of a flush, which must be within one group.
 constexpr int flush_of(int most, std::int64_t group, std::int64_t k) {
   return group == 0 || group >= k || group % most == 0 ? most : kStepColumns;
 }
@@ -45,7 +45,7 @@ constexpr std::int64_t unit_of(std::int64_t column_tiles) {
   const std::int64_t unit = ceil_div(column_tiles, kMaxUnits);
   return unit > kMinUnit ? unit : kMinUnit;
 }
-// What the order of sums can lose, in 2^-24 of sum(abs(x) * abs(w)).
+// The loss allowed, and what the order of sums can lose, in 2^-24 of sum(abs(x) * abs(w)).
 constexpr std::int64_t kMostLost = 167;
 constexpr std::int64_t lost_units(int most, int flush, int parts, bool int8, std::int64_t k) {
   const std::int64_t unit = unit_of(ceil_div(k, kTileColumns));
@@ -90,7 +90,7 @@ Served served(int sm, const Call& call, std::size_t count, Spec spec) {
 
 }  // namespace float_modes
 
-// For selection: what each generation of kernels leaves to the plain one.
+// For selection: adds what each generation of kernels leaves to the plain kernel.
 void add_plain_parts(const Linear::Problem& problem, ProblemFacts& facts);
 
 }  // namespace tern::linear

@@ -1,5 +1,5 @@
-// linear on a GPU as it is easiest to read: one warp for each result, any problem, layout and alignment. Sums are made
-// in f64, which holds those of int8 exactly, in an order that k alone decides.
+// linear on a GPU in its simplest form: one warp for each result, any problem, layout and alignment. Sums are in f64,
+// which holds those of int8 exactly, in an order that depends on k alone.
 #include "memory/workspace.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/linear/cuda_plain.h"
@@ -17,7 +17,7 @@ struct PlainJob {
   std::int64_t m;
   std::int64_t rows;  // of all matrices
   std::int64_t groups[Linear::kMaxMatrices];
-  const float* s;  // of int8 tokens; null: none
+  const float* s;  // scales of int8 tokens; null: none
 };
 
 __global__ void multiply(const __grid_constant__ PlainJob job) {
@@ -46,7 +46,7 @@ __global__ void multiply(const __grid_constant__ PlainJob job) {
   }
 }
 
-// Float activations as token_i8.
+// Workspace: float activations quantized to token_i8.
 struct Quantized {
   std::int8_t* q = nullptr;
   float* scales = nullptr;
@@ -99,7 +99,7 @@ int launch(const Params& p, std::byte* workspace, const cuda::Launch& launch) {
     job.tokens.dtype = DType::i8;
     job.s = to.scales;
   }
-  constexpr int kThreads = 256, kBlocksEach = 64;  // of a multiprocessor: enough to fill it several times
+  constexpr int kThreads = 256, kBlocksEach = 64;  // per multiprocessor: enough to fill it several times
   const std::int64_t most = std::int64_t{launch.multiprocessors} * kBlocksEach;
   const std::int64_t blocks = ceil_div(job.m * job.rows, kThreads / kWarp);
   multiply<<<static_cast<unsigned>(blocks < most ? blocks : most), kThreads, 0,

@@ -1,4 +1,4 @@
-// linear on Ampere and its kin: m16n8k32 for any number of tokens.
+// linear on Ampere and compatible GPUs: m16n8k32 for any number of tokens.
 #include "ops/linear/cuda_told.h"
 
 namespace tern::linear {

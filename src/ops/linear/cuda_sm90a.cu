@@ -1,4 +1,4 @@
-// linear on Hopper: a few tokens by weights that stream through shared memory, more by warpgroup products.
+// linear on Hopper: weights that stream through shared memory for a few tokens, warpgroup products for more.
 #include "ops/linear/cuda_stream.h"
 #include "ops/linear/cuda_told.h"
 #include "ops/linear/cuda_wgmma_launch.h"
@@ -21,7 +21,7 @@ int launch_exact(const Params& p, std::byte* workspace, const cuda::Launch& laun
   return wgmma_launch<Trits>(p, workspace, launch, many_tokens(p, launch));
 }
 
-bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
+bool report_tuning(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
   if (!is_trits(problem.format)) return wide_sm90a.tuning(problem, launch, tuning);
   const Params p = exact_part(problem);
   if (p.count == 0) return false;
@@ -43,6 +43,6 @@ int launch(const Params& all, std::byte* workspace, const cuda::Launch& launch) 
 }  // namespace
 
 extern const Cuda cuda_sm90a;
-constinit const Cuda cuda_sm90a = {workspace_bytes, launch, told};
+constinit const Cuda cuda_sm90a = {workspace_bytes, launch, report_tuning};
 
 }  // namespace tern::linear

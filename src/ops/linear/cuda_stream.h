@@ -13,16 +13,16 @@ constexpr std::int64_t kStreamTokens = 8;
 
 struct StreamTuning {
   int warps = 0;          // of a block; 0: by the size of the problem
-  bool one_row = false;   // a block for every row tile, not for every multiprocessor
+  bool one_row = false;   // a block for every row tile instead of every multiprocessor
   bool dependent = true;  // programmatic dependent launch
 };
 
 constexpr int kSumsBytes = 32 * 1024;     // of a block, at most
-constexpr std::int64_t kManyLoads = 120;  // of a block: from here on 16 warps are faster than 12
+constexpr std::int64_t kManyLoads = 120;  // of a block: with more, 16 warps are faster than 12
 
-// Clocks from the start of a block until the kernel before has its tokens, so many bytes if they are as many as this
-// one's: measured, and longer where a block requests more weights from one matrix. A ring that is filled again keeps
-// memory busy all the time, there it matters less.
+// Clocks from the start of a block until the kernel before has its tokens, if they have as many bytes as this kernel's.
+// Measured; longer where a block requests more weights from one matrix. A ring that is refilled keeps memory busy all
+// the time, so the pause matters less there.
 constexpr std::int64_t stream_pause(std::int64_t token_bytes, std::int64_t weight_bytes, bool all_at_once) {
   if (!all_at_once) return 1000;
   const bool many = weight_bytes > 60 * 1024;
@@ -35,7 +35,7 @@ struct StreamCut {
   int warps;
 };
 
-// Cuts stream.job. limit: shared memory of any block. False where the tokens do not fit.
+// Cuts stream.job. limit: the most shared memory of a block. Returns false where the tokens do not fit.
 inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t limit, int multiprocessors) {
   StreamJob& stream = cut.stream;
   const Job& job = stream.job;
@@ -49,14 +49,15 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
   const bool many = row_tiles * columns * tile_loads > kManyLoads;
   cut.warps = tuning.warps > 0 ? tuning.warps : many ? kStreamWarps : 12;
 
-  // Rows and tokens lie in different banks.
+  // Pitches that put rows and tokens in different banks.
   stream.token_pitch = static_cast<std::int32_t>(columns * TileMma::kColumns + kChunk);
   stream.sums_pitch = static_cast<std::int32_t>(row_tiles * TileMma::kRows + 4);
   const auto up = [](std::int64_t bytes) { return static_cast<std::int32_t>(ceil_div(bytes, 128) * 128); };
   const std::int64_t others =
       std::int64_t{up(4 * m * stream.sums_pitch)} + up(m * stream.token_pitch) + tile_bytes + 6 * 128;
-  // All of a warp's weights if they fit beside the next kernel's, else a ring of three slots. Wider weights than trits
-  // may leave the next kernel no room, and where even that is too little fewer warps have a ring.
+  // A warp holds all of its weights if they fit into half of the shared memory (the other half is for the next kernel),
+  // else a ring of three slots. Weights wider than trits may leave the next kernel no room; where even that is too
+  // little, fewer warps share the ring's memory.
   std::int64_t budget = (limit + 1024) / 2 - 1024, share = 0, room = 0;
   for (;;) {
     share = ceil_div(row_tiles * columns, cut.warps);
@@ -95,7 +96,8 @@ inline bool stream_cut(StreamCut& cut, const StreamTuning& tuning, std::int64_t 
   stream.ring_at = up(stream.tokens_at + m * stream.token_pitch);
   cut.shared_bytes = stream.ring_at + (slots * cut.warps * slot_tiles + 1) * tile_bytes;
   if (cut.shared_bytes > limit) return false;
-  // Too much for three blocks: this kernel's and the next one's are enough, a third one's requests come too early.
+  // Rounds up so that three blocks do not fit on a multiprocessor: this kernel's and the next one's are enough, and the
+  // requests of a third would come too early.
   cut.shared_bytes = std::max<std::int64_t>(cut.shared_bytes, up((limit + 1024) / 3 - 1024 + 1));
   return true;
 }
@@ -110,7 +112,7 @@ inline StreamTuning stream_tuning(const cuda::Launch& launch) {
   return tuning;
 }
 
-// How that would be cut, told without launching it; false where another kernel has to.
+// Reports how a problem would be cut, without launching it; returns false where another kernel must run.
 inline bool stream_told(const Params& p, const cuda::Launch& launch, Tuning& tuning) {
   const StreamTuning few = stream_tuning(launch);
   StreamCut cut = {};
@@ -127,7 +129,7 @@ template <class W, class X, int kTokens>
 int launch_stream(const StreamCut& cut, const StreamTuning& tuning, const cuda::Launch& launch) {
   const auto kernel = stream_linear<W, X, kTokens>;
   cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit(launch));
-  if (error == cudaSuccess)  // the same for all, so that kernels can overlap
+  if (error == cudaSuccess)  // the same for all kernels, so that they can overlap
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100);
   if (error != cudaSuccess) return error;
   return cuda::start(kernel,
@@ -138,7 +140,7 @@ int launch_stream(const StreamCut& cut, const StreamTuning& tuning, const cuda::
                      launch, cut.stream);
 }
 
-// k up to W::kMaxK; m, n of each matrix and k at least 1; cut: stream_cut() of it.
+// k up to W::kMaxK; m, n of each matrix and k at least 1; cut: what stream_cut() made.
 template <class W>
 int stream_launch(StreamCut& cut, const Params& params, std::byte* workspace, const cuda::Launch& launch,
                   const StreamTuning& tuning) {
@@ -154,7 +156,8 @@ int stream_launch(StreamCut& cut, const Params& params, std::byte* workspace, co
     if constexpr (std::is_same_v<E, cuda::F64>) {
       return cudaErrorInvalidValue;
     } else {
-      // One token: quantized by every block for itself. Wider weights take longer than a kernel before for it.
+      // With one token, every block quantizes it for itself. With wider weights that takes longer than a separate
+      // kernel.
       if constexpr (W::kLoads == 1)
         if (params.m == 1) return launch_stream<W, E, 1>(cut, tuning, launch);
       const int failed = quantize_first<E>(stream.tokens, params, workspace, tuning.dependent, launch);

@@ -1,17 +1,17 @@
 // The decode kernel of linear on sm_90: a few int8 tokens by weights W that stream through shared memory. For .cu files
 // only.
 //
-// A block takes some row tiles. Their column tiles, one behind the other as they lie in memory, are dealt to its warps
-// in equal stretches, whatever row they belong to:
+// A block takes some row tiles. Their column tiles, in the order of memory, are divided among its warps in equal
+// stretches, regardless of rows:
 //
 //     row tile      r          r + 1        r + 2
 //     tiles    |0 1 2 3 4 5|6 7 8 9 . .|. . . . . .|
-//     warp      0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 ...      a warp adds what it has of a row to the sums in shared memory
+//     warp      0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3 ...      a warp adds its part of a row to the sums in shared memory
 //
-// Each warp has a ring of slots of its own, filled by the copy engine, so that warps wait for nothing but their
-// weights. What the ring has room for, all of a small matrix, is requested before the wait for the kernel before: with
-// dependent launches a matrix comes in while its tokens are still being computed. So many requests hold up all others,
-// therefore they wait a little, until the kernel before has its tokens. What follows the wait for it is short, because
+// Each warp has its own ring of slots, filled by the copy engine, so that it waits for its own weights only. A block
+// requests what its rings have room for, all of a small matrix, before it waits for the kernel before: with dependent
+// launches, a matrix is loaded while its tokens are still being computed. So many requests would delay all others, so a
+// block first pauses until the kernel before has its tokens. Little is done after the wait for that kernel, because
 // small matrices take no longer than that.
 #pragma once
 
@@ -24,39 +24,39 @@
 namespace tern::linear {
 namespace {
 
-// What a block needs to request its first weights comes first: a line of the parameters.
+// The fields that a block needs to request its first weights come first, in one cache line of the parameters.
 struct StreamJob {
   const uint4* first_tiles;                // of the first matrix
-  std::int32_t block_rows, longer_blocks;  // row tiles of a block; the first longer_blocks have one more
+  std::int32_t block_rows, longer_blocks;  // row tiles of a block; the first longer_blocks blocks have one more
   std::int32_t column_tiles;
   std::uint32_t row_inverse;                // ceil(2^32 / column_tiles)
-  std::int32_t share[2], longer_shares[2];  // tiles of a warp, of shorter and longer blocks; the first have one more
+  std::int32_t share[2], longer_shares[2];  // tiles of a warp (shorter, longer blocks); the first warps have one more
   std::int32_t slots, slot_tiles;           // of a warp's ring
-  std::int32_t ring_at;                     // places in shared memory; barriers are at 0
+  std::int32_t ring_at;                     // offsets in shared memory; barriers are at 0
   std::int32_t first_end;                   // row tiles of the first matrix
-  std::int32_t used_bytes;                  // of this: no further matrices
+  std::int32_t used_bytes;                  // of this struct: without unused matrices
 
   std::int32_t tokens_at, sums_at, maxima_at, terms_at, token_barrier_at;
   std::int32_t token_pitch;  // bytes in shared memory
   std::int32_t sums_pitch;   // from token to token
-  bool bulk;                 // tokens come by the copy engine
+  bool bulk;                 // the copy engine loads the tokens
   std::int32_t pause;        // clocks before the first request
   Tokens tokens;
   Job job;
 };
 
-// Of a block, at most. Two blocks fit a multiprocessor: this kernel's and the next one's.
+// The most warps of a block. Two blocks fit a multiprocessor: this kernel's and the next one's.
 constexpr int kStreamWarps = 16;
 
-// kTokens: 1, or the most that there may be, 8.
+// kTokens: 1, or 8 for 2 to 8 tokens.
 template <class W, class X, int kTokens>
 struct StreamBlock {
   static constexpr bool kQuantizes = !std::is_same_v<X, Codes>;
   static constexpr int kChains = 2;  // of sums, so that fewer products wait for each other
   static constexpr int kTileBytes = W::kTileBytes, kTileStride = LaneTile<W>::kStride;
   static constexpr int kColumns = static_cast<int>(TileMma::kColumns), kRows = static_cast<int>(TileMma::kRows);
-  // The next tile is read from shared memory before this one is added. A tile of more bytes leaves the time for it, and
-  // no registers.
+  // The next tile is read from shared memory before this one is added. A tile of more bytes leaves enough time to read
+  // it without that, and no registers to read ahead.
   static constexpr bool kReadsAhead = W::kLoads == 1;
   using Sums = int[kChains][4];
 
@@ -65,7 +65,7 @@ struct StreamBlock {
   std::byte* shared;
   int thread, warp, lane, threads;
   int tokens;
-  int first_row, rows;  // row tiles before the block's, rows of the block
+  int first_row, rows;  // row tiles before this block's, rows of this block
   int* block_sums;      // [tokens][rows]
 
   __device__ explicit StreamBlock(const StreamJob& all)
@@ -82,7 +82,8 @@ struct StreamBlock {
 
   [[nodiscard]] __device__ Team team() const { return {thread, threads}; }
 
-  // The parameters come from memory at their first use, which takes long: all lines that are used at once, a warp each.
+  // Parameters come from memory at their first use, which takes long. To load all used lines at once, each warp reads
+  // one.
   __device__ void fetch_parameters() const {
     constexpr int kLine = 64;
     const auto* bytes = reinterpret_cast<const std::byte*>(&stream);
@@ -109,7 +110,7 @@ struct StreamBlock {
   [[nodiscard]] __device__ std::byte* ring() const {
     return shared + stream.ring_at + warp * stream.slots * stream.slot_tiles * kTileBytes;
   }
-  // Requests tiles of the block, which lie together but for the ends of matrices.
+  // Requests tiles of the block, which are contiguous except where a matrix ends.
   __device__ void request(int tile, int count, unsigned to, unsigned barrier) const {
     hopper::arrive_and_expect(barrier, count * kTileBytes);
     const std::int64_t columns = stream.column_tiles;
@@ -130,12 +131,12 @@ struct StreamBlock {
       count -= here;
     }
   }
-  // By one lane: the slot of the stretch that begins with that tile.
+  // Called by one lane: requests the slot of the stretch that begins with that tile.
   __device__ void request_slot(const Stretch& own, int tile, int slot) const {
     request(own.first + tile, min(stream.slot_tiles, own.count - tile),
             shared_address(ring()) + slot * stream.slot_tiles * kTileBytes, barriers() + slot * 8);
   }
-  // By one lane: all that the ring has room for. Returns the tiles requested.
+  // Called by one lane: requests as much as the ring has room for. Returns the number of tiles requested.
   __device__ int fill_ring(const Stretch& own) const {
 #pragma unroll 1
     for (int i = 0; i < stream.slots; ++i) hopper::barrier_init(barriers() + i * 8, 1);
@@ -149,7 +150,7 @@ struct StreamBlock {
 
   // --- tokens ---
 
-  // Nothing is written behind k: the weights there are 0.
+  // Writes nothing beyond k, because the weights there are 0.
   __device__ void copy_tokens_in() const {
     const Tokens& from = stream.tokens;
     if (kTokens > 1 && stream.bulk) {
@@ -175,7 +176,7 @@ struct StreamBlock {
     weights.operand(a, kStep);
     Sm80::mma(sums[kStep % kChains], a, b0, b1);
   }
-  // Adds a column tile; at: of that column, this lane's row of the first matrix of tokens.
+  // Adds a column tile; at: address of this lane's row of the first matrix of tokens, at that column.
   static __device__ void add(Sums& sums, const LaneTile<W>& weights, unsigned at) {
     unsigned b[2][4];
     load_matrices(b[0], at);
@@ -185,7 +186,7 @@ struct StreamBlock {
     add_step<2>(sums, weights, b[1][0], b[1][1]);
     add_step<3>(sums, weights, b[1][2], b[1][3]);
   }
-  // Adds a warp's sums of a row tile to the block's and begins anew.
+  // Adds a warp's sums of a row tile to the block's sums and resets them to 0.
   __device__ void flush(Sums& sums, int row) const {
     int* to = block_sums + row * kRows + lane / 4;
 #pragma unroll
@@ -197,12 +198,12 @@ struct StreamBlock {
       if (token < tokens) atomicAdd(to + token * stream.sums_pitch + 8 * (c / 2), sum);
     }
   }
-  // All tiles of a warp, whose first `requested` are on their way; lane_tokens: of the first column, this lane's row of
-  // the first matrix of tokens.
+  // Multiplies all tiles of a warp; fill_ring() has requested the first `requested`. lane_tokens: address of this
+  // lane's row of the first matrix of tokens, at the first column.
   __device__ void multiply(const Stretch& own, int requested, int row, int until_next, unsigned lane_tokens) const {
     const int slot_bytes = stream.slot_tiles * kTileBytes;
     const auto* weights_at = reinterpret_cast<const uint4*>(ring()) + lane;
-    const bool again = stream.slots * stream.slot_tiles < own.count;  // slots are filled again
+    const bool refills = stream.slots * stream.slot_tiles < own.count;  // slots are used more than once
     unsigned column_at = lane_tokens + (stream.column_tiles - until_next) * kColumns;
     Sums sums = {};
     int slot = 0;
@@ -218,7 +219,7 @@ struct StreamBlock {
       for (int i = 0; i < count; ++i) {
         if constexpr (kReadsAhead) {
           const LaneTile<W> now = weights;
-          weights = LaneTile<W>::at(from + (i + 1) * kTileStride);  // behind the last, something that is not used
+          weights = LaneTile<W>::at(from + (i + 1) * kTileStride);  // beyond the last tile, reads what is not used
           add(sums, now, column_at);
         } else {
           add(sums, LaneTile<W>::at(from + i * kTileStride), column_at);
@@ -231,8 +232,8 @@ struct StreamBlock {
           column_at = lane_tokens;
         }
       }
-      if (again) {
-        __syncwarp();  // all have read the slot
+      if (refills) {
+        __syncwarp();  // all lanes have read the slot
         if (lane == 0 && requested < own.count) request_slot(own, requested, slot);
         requested += stream.slot_tiles;
       }
@@ -246,22 +247,22 @@ struct StreamBlock {
 
   // --- results ---
 
-  // A row of y from some token on, and what its values take.
+  // A row of y from some token on, and the terms of its epilogue.
   struct Target {
     std::byte* y = nullptr;  // null: none
     const std::byte* residual = nullptr;
     const float* bias = nullptr;
     std::int64_t y_step = 0, residual_step = 0;  // bytes to the next token of this thread
-    RowTerms row = {1.0F, -0.0F};                // -0 is added where there is nothing to add
+    RowTerms row = {1.0F, -0.0F};                // -0: adding it changes nothing
     DType dtype = DType::f32;
     bool squared_relu = false;
   };
-  // What a token divides by.
+  // A token's scale, by which its sums are divided.
   struct TokenTerms {
     float scale, reciprocal;
   };
   static __device__ TokenTerms terms_of(float scale) { return {scale, quick_reciprocal(scale)}; }
-  // row: of the block.
+  // row: within the block.
   [[nodiscard]] __device__ Target target(int token, int row, int token_step) const {
     const int tile = first_row + row / kRows;
     int i = 0;
@@ -282,7 +283,7 @@ struct StreamBlock {
     }
     return to;
   }
-  // Reads what the kernels before may have written; returns the residual of the first token.
+  // Reads what the kernels before may have written: the bias, and the first token's residual, which it returns.
   static __device__ float complete(Target& to) {
     if (to.bias != nullptr) to.row.bias = *to.bias;
     return to.residual != nullptr ? load_as(to.dtype, to.residual) : -0.0F;
@@ -311,24 +312,24 @@ struct StreamBlock {
       hopper::barrier_init(token_barrier, 1);
       hopper::barrier_init_done();
     }
-    // All that needs no tokens comes before the wait.
+    // Everything that needs no tokens is done before the wait for the kernel before.
 #pragma unroll 1
     for (int i = thread; i < tokens * stream.sums_pitch; i += threads) block_sums[i] = 0;
-    // A thread finishes a row, of some tokens if rows are few.
+    // A thread finishes one row. If there are fewer rows than threads, several threads share the tokens of a row.
     const bool few = kTokens > 1 && rows > 0 && rows < threads;
     const int token_step = few ? threads / rows : 1;
     int row_done = thread, first_token = 0;
     if (few) {
       first_token = thread / rows;
       row_done -= first_token * rows;
-      if (first_token >= min(token_step, tokens)) row_done = rows;  // left over
+      if (first_token >= min(token_step, tokens)) row_done = rows;  // no tokens left for this thread
     }
     Target to = row_done < rows ? target(first_token, row_done, token_step) : Target{};
     const int token_row = min(lane % 8, tokens - 1);
     const unsigned lane_tokens = opaque(base + stream.tokens_at + token_row * stream.token_pitch + lane / 8 * kChunk);
     const int row = row_of(own.first), until_next = opaque(stream.column_tiles * (row + 1) - own.first);
-    __syncwarp();                      // barriers are there
-    if (kTokens > 1) __syncthreads();  // that of the tokens as well
+    __syncwarp();                      // barriers are initialized
+    if (kTokens > 1) __syncthreads();  // the tokens' barrier as well
     if (kTokens > 1 && stream.bulk && thread == 0) hopper::arrive_and_expect(token_barrier, tokens * stream.tokens.k);
 
     float scale = 1.0F;

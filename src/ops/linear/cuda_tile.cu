@@ -1,9 +1,9 @@
-// Canonical rows into the tiles that GPUs read. Of trits a warp has tiles of 16 rows by 128 columns:
+// Packs canonical rows into the tiles that GPUs read. For trits, a warp makes tiles of 16 rows by 128 columns:
 //
-// Lane 4g + t has words 0 to 3 of its tile (tile_mma.h). Word i has, of row g + 8 * (i % 2), the bytes of i2
+// Lane 4g + t makes words 0 to 3 of its part of a tile (tile_mma.h). Word i has, of row g + 8 * (i % 2), the i2 bytes
 //     8s + 4 * (i / 2) + t,  s = 0..3        four columns each, those of step s
-// so one word of a tile is four bytes of a row, 4 x 4 codes, transposed. Lane t reads bytes 8t to 8t + 7, those of step
-// t, and the four lanes of a row exchange them: 4 x 4 bytes, transposed.
+// so a word is four bytes of a row, 4 x 4 codes, transposed. Lane t reads bytes 8t to 8t + 7, those of step t, and the
+// four lanes of a row exchange them: a 4 x 4 transpose of bytes.
 #include "ops/linear/cuda_tile.h"
 
 #include "base/checked.h"
@@ -20,13 +20,13 @@ namespace {
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 constexpr int kThreads = 256;
-constexpr int kTilesEach = 4;                                  // of a warp at once: 2 KB under way
+constexpr int kTilesEach = 4;                                  // tiles that a warp loads at once: 2 KB
 constexpr std::int64_t kTileRowBytes = TileMma::kColumns / 4;  // i2
-constexpr unsigned kLow = 0x55555555U, kZeros = 0x55555555U;   // low bits of all pairs; the code of 0 in all
+constexpr unsigned kLow = 0x55555555U, kZeros = 0x55555555U;   // low bits of all pairs; code of 0 in all
 
 // --- words of 16 codes ---
 
-// Two's complement of codes (trit + 1): 0 1 2 to 3 0 1, and 3, which is no trit, to 0.
+// Codes (trit + 1) in two's complement: 0 1 2 become 3 0 1; 3, which is no trit, becomes 0.
 __device__ unsigned trits_of(unsigned codes) { return (~codes & kLow) | (~(codes | codes >> 1) & kLow) << 1; }
 
 // Byte s of lane t of four becomes byte t of lane s.
@@ -39,7 +39,7 @@ __device__ unsigned transpose_bytes(unsigned word, int t) {
 
 // --- canonical rows ---
 
-// The codes of a byte of b3, the first in the low bits; 3 in all places of a byte that no trits give.
+// The five codes of a b3 byte, the first in the low bits. All are 3 if the byte encodes no trits.
 __device__ unsigned codes_of_b3(std::uint8_t byte) {
   if (!b3::valid(byte)) return 0x3FF;
   unsigned q = byte, codes = 0;
@@ -52,7 +52,7 @@ __device__ unsigned codes_of_b3(std::uint8_t byte) {
   return codes;
 }
 
-// Four neighbouring codes of a row of b3 as i2 has them, columns behind the row's bytes as zeros.
+// Four neighbouring codes of a b3 row, in i2 form. Columns beyond the row's bytes have weight 0.
 __device__ unsigned quad_of_b3(const std::uint8_t* row, std::int64_t bytes, std::int64_t column) {
   const std::int64_t at = column / 5;
   const auto j = static_cast<int>(column % 5);
@@ -61,7 +61,7 @@ __device__ unsigned quad_of_b3(const std::uint8_t* row, std::int64_t bytes, std:
   return (codes_of_b3(row[at]) | behind << 10) >> (2 * j) & 0xFF;
 }
 
-// Eight bytes of a row of i2, those behind it as zeros.
+// Loads eight bytes of an i2 row. Columns beyond the row's bytes have weight 0.
 __device__ uint2 load_eight(const std::uint8_t* row, std::int64_t bytes, std::int64_t at, bool aligned) {
   if (aligned && at + 8 <= bytes) return *reinterpret_cast<const uint2*>(row + at);
   unsigned words[2] = {};
@@ -87,12 +87,12 @@ struct Items {
   }
 };
 
-// Columns of a word, by its byte and step.
+// The column of byte b and step s of word i.
 __device__ std::int64_t column_of(std::int64_t tile, int t, int i, int b, int s) {
   return tile * TileMma::kColumns + 32 * s + 16 * (i / 2) + 4 * t + b;
 }
 
-// Word i of a lane from its codes: zeros behind k, and a report of what is no trit.
+// Word i of a lane from its codes. Columns beyond k get weight 0; codes that are no trit are reported.
 __device__ unsigned checked_trits(const TilePiece& piece, unsigned codes, std::int64_t row, std::int64_t tile, int t,
                                   int i, const cuda::Report& report) {
   const bool ends = (tile + 1) * TileMma::kColumns > piece.k;
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// --- tiling weights of 8 and 4 bits: a thread for each 16 bytes of a tile ---
+// --- tiling weights of 8 and 4 bits: one thread for each 16 bytes of a tile ---
 
 template <class W>
 __global__ void __launch_bounds__(kThreads) tile_wide(const TileJob job) {
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads) tile_wide(const TileJob job) {
 
 // --- launches ---
 
-// Blocks for so many pieces of work, the GPU filled several times at most.
+// Blocks for `work` items, `each` per block, but no more than fill the GPU several times.
 unsigned blocks_for(std::int64_t work, std::int64_t each, const cuda::Launch& launch) {
   const std::int64_t most = std::int64_t{launch.multiprocessors} * 32, blocks = ceil_div(work, each);
   return static_cast<unsigned>(blocks < most ? blocks : most);

@@ -1,5 +1,5 @@
-// Canonical rows into the tiles that GPUs read, both in device memory. Host code sees this; the kernels are in
-// cuda_tile.cu.
+// Packs canonical rows into the tiles that GPUs read, both in device memory. Host code includes this header; the
+// kernels are in cuda_tile.cu.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace tern::linear {
 
-// Rows [first_row, first_row + rows) of a matrix [n, k]. first_row is a multiple of 16; so is rows, but for the piece
-// that ends at n.
+// Rows [first_row, first_row + rows) of a matrix [n, k]. first_row is a multiple of 16, and so is rows except in the
+// piece that ends at n.
 struct TilePiece {
   Format format = Format::i2;  // i2, b3, s8 or s4
   std::int64_t n = 0;
@@ -20,8 +20,8 @@ struct TilePiece {
   std::int64_t stride_bytes = 0;  // between canonical rows
 };
 
-// Fills the tiles of a piece, padding included. A code of i2 or b3 that is no trit is reported, cuda::kInvalidCode with
-// row * k + column, and becomes a 0.
+// Fills the tiles of a piece, padding included. An i2 or b3 code that is no trit is reported as cuda::kInvalidCode with
+// index row * k + column, and its weight becomes 0.
 struct TileJob {
   TilePiece piece = {};
   const std::uint8_t* codes = nullptr;  // of the piece's first row

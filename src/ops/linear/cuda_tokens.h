@@ -1,5 +1,5 @@
-// The tokens of linear's mma.sync kernels on their way to shared memory: int8 as the caller gave them, or floats made
-// token_i8 on the way, by each block for itself or by a kernel before. For .cu files only.
+// Brings tokens to shared memory for linear's mma.sync kernels: int8 as the caller gave them, or floats quantized to
+// token_i8, by each block for itself or by a kernel before. For .cu files only.
 #pragma once
 
 #include "base/checked.h"
@@ -12,21 +12,21 @@ namespace {
 struct Tokens {
   const void* x;
   std::int64_t stride;  // elements
-  const float* scales;  // of int8; null: every y is i32
+  const float* scales;  // of int8 tokens; null: every y is i32
   std::int32_t k;
   bool aligned;  // every token begins on a boundary of 16 bytes
   bool saturate;
   cuda::Report report;
 };
 
-// The type of x of int8 tokens; the others are cuda::F32, F16 and Bf16.
+// The element type of int8 tokens; the others are cuda::F32, F16 and Bf16.
 struct Codes {
   using Raw = std::int8_t;
 };
 
 constexpr int kChunk = 16;  // bytes of a copy
 
-// The threads of a block that work together, counted through; barrier: 0, or the number of one of theirs.
+// Threads of a block that work together, numbered from 0, and the number of the barrier that they share.
 struct Team {
   int thread, threads;
   int barrier = 0;
@@ -36,7 +36,7 @@ struct Team {
 
 // --- int8 ---
 
-// Brings 16 bytes to shared memory, `left` of them real, the others 0.
+// Fills 16 bytes of shared memory: copies the first `left`, sets the others to 0.
 template <class Isa>
 __device__ void copy_chunk(std::byte* to, const std::byte* from, int left, bool aligned) {
   if (aligned && left >= kChunk) {
@@ -65,8 +65,8 @@ struct TokenCopy {
   }
 };
 
-// Copies columns of some tokens: token r from to + r * pitch, its chunk c at c ^ (r % 8) within each eight, so that the
-// same chunk of eight tokens lies in different banks. Nothing is written behind k: the weights there are 0.
+// Copies columns of some tokens. Token r goes to to + r * pitch, its chunk c to place c ^ (r % 8) within each eight, so
+// that the same chunk of eight tokens is in different banks. Writes nothing beyond k, because the weights there are 0.
 template <class Isa>
 __device__ void copy_tokens(const Tokens& tokens, Team team, std::int64_t first_token, int count, int first_column,
                             int columns, std::byte* to, int pitch) {
@@ -108,7 +108,7 @@ __device__ void store_codes(std::byte* q, int vector, const aq::Words& words, fl
     *reinterpret_cast<unsigned*>(at) = quads[0];
 }
 
-// The largest of all threads, in all of them. maxima has a word a warp.
+// Returns the largest v of all threads to each of them. maxima has a word per warp.
 __device__ inline unsigned team_max(Team team, unsigned* maxima, unsigned v) {
   v = aq::warp_max(v);
   const int lane = team.thread % aq::kWarp;
@@ -117,27 +117,27 @@ __device__ inline unsigned team_max(Team team, unsigned* maxima, unsigned v) {
   return aq::warp_max(lane < team.threads / aq::kWarp ? maxima[lane] : 0);
 }
 
-// Element i of a token; +0 at and behind k. What is not finite is mended and, where asked for, reported.
+// Element i of a token, saturated; +0 from k on. If `reports`, reports an element that is not finite.
 template <class E>
-__device__ float mended(const Tokens& tokens, std::int64_t token, int i, bool reports) {
+__device__ float x_at(const Tokens& tokens, std::int64_t token, int i, bool reports) {
   if (i >= tokens.k) return 0;
   const float v = E::widen(static_cast<const typename E::Raw*>(tokens.x)[token * tokens.stride + i]);
   if (reports && !cuda::finite(v)) tokens.report(cuda::kNonFinite, token * tokens.k + i);
   return cuda::saturated<E>(v);
 }
 
-// token_i8 of one token by all threads of a block: writes k codes and zeros up to a whole chunk, and returns s.
+// All threads of a team quantize one token to token_i8: write k codes, then zeros up to a whole chunk, and return s.
 template <class E>
 __device__ float quantize_any(const Tokens& tokens, Team team, std::int64_t token, bool reports, unsigned* maxima,
                               std::byte* q) {
   const int end = (tokens.k + kChunk - 1) / kChunk * kChunk;
   float most = 0;
 #pragma unroll 1
-  for (int i = team.thread; i < end; i += team.threads) most = fmaxf(most, fabsf(mended<E>(tokens, token, i, reports)));
+  for (int i = team.thread; i < end; i += team.threads) most = fmaxf(most, fabsf(x_at<E>(tokens, token, i, reports)));
   const float s = aq::scale_of<cuda::F32>(team_max(team, maxima, __float_as_uint(most)));
 #pragma unroll 1
   for (int i = team.thread; i < end; i += team.threads)
-    q[i] = static_cast<std::byte>(aq::rounded(mended<E>(tokens, token, i, false), 0, 0, 0, s));
+    q[i] = static_cast<std::byte>(aq::rounded(x_at<E>(tokens, token, i, false), 0, 0, 0, s));
   return s;
 }
 
@@ -147,15 +147,15 @@ __device__ const typename E::Raw* first_vector(const Tokens& tokens, Team team, 
   return static_cast<const typename E::Raw*>(tokens.x) + token * tokens.stride + team.thread * aq::kVector<E>;
 }
 
-// The same where vectors are whole and aligned. Those that a thread reads last stay in its registers; a longer token is
-// read again from there backwards. x: first_vector().
+// The same, for vectors that are whole and aligned. The vectors that a thread reads last stay in its registers; those
+// of a longer token are read again, from there backwards. x: first_vector().
 template <class E>
 __device__ float quantize_token(const Tokens& tokens, Team team, std::int64_t token, const typename E::Raw* x,
                                 bool reports, unsigned* maxima, std::byte* q) {
   if (!tokens.aligned || tokens.k % aq::kVector<E> != 0)
     return quantize_any<E>(tokens, team, token, reports, maxima, q);
   constexpr int kHeld = 4;
-  // Vectors of this thread are team.threads apart, its first is number 0; those from real to all are +0.
+  // A thread's vectors are team.threads apart and counted from its first one. Those from `real` to `all` are +0.
   const int real = tokens.k / aq::kVector<E> - team.thread;
   const int all = (tokens.k + kChunk - 1) / kChunk * kChunk / aq::kVector<E> - team.thread;
   aq::Words held[kHeld];
@@ -178,7 +178,7 @@ __device__ float quantize_token(const Tokens& tokens, Team team, std::int64_t to
   }
   most = team_max(team, maxima, aq::largest_of<E>(most));
   if (most >= aq::kInfinity<E>) {
-    team.sync();  // all have read the maxima
+    team.sync();  // all threads have read the maxima
     return quantize_any<E>(tokens, team, token, reports, maxima, q);
   }
   const float s = aq::scale_of<E>(most);
@@ -194,7 +194,7 @@ __device__ float quantize_token(const Tokens& tokens, Team team, std::int64_t to
   return s;
 }
 
-// A block quantizes a token; rows of q lie `pitch` bytes apart.
+// Each block quantizes one token; rows of q are `pitch` bytes apart.
 template <class E>
 __global__ void __launch_bounds__(1024)
     quantize_tokens(const __grid_constant__ Tokens tokens, std::byte* q, int pitch, float* scales) {

@@ -1,5 +1,5 @@
-// What launches of linear's kernels for few tokens share: how their tokens are given, and floats that become int8
-// first. For .cu files only.
+// Shared by launches of linear's kernels for few tokens: the description of the tokens, and a kernel that quantizes
+// floats to int8 first. For .cu files only.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace tern::linear {
 namespace {
 
-// Codes of all tokens with their pitch, then their scales: where floats are quantized by a kernel of their own.
+// Workspace of floats that a separate kernel quantizes: the codes of all tokens, token_pitch() apart, then their
+// scales.
 inline std::int64_t token_pitch(std::int64_t k) { return ceil_div(k, TileMma::kColumns) * TileMma::kColumns; }
 inline std::size_t token_workspace_bytes(const Linear::Problem& problem) {
   if (problem.x_dtype == DType::i8) return 0;
@@ -41,7 +42,7 @@ inline Tokens tokens_of(const Params& params, const cuda::Launch& launch) {
           .saturate = params.non_finite == NonFinite::saturate,
           .report = cuda::report_of(launch)};
 }
-// Floats as int8 in the workspace, by a kernel of its own; tokens becomes those.
+// Launches a kernel that quantizes floats to int8 in the workspace, and makes `tokens` describe the result.
 template <class E>
 int quantize_first(Tokens& tokens, const Params& params, std::byte* workspace, bool dependent,
                    const cuda::Launch& launch) {

@@ -1,4 +1,4 @@
-// How the longest run of a problem would be cut, told without launching it: the tuning of a plan. For .cu files only.
+// Reports how a run of m_max tokens would be cut, without launching it: the tuning of a plan. For .cu files only.
 #pragma once
 
 #include "ops/linear/cuda_choice.h"
@@ -7,7 +7,7 @@
 namespace tern::linear {
 namespace {
 
-// The matrices that the integer kernels take, without their data; none: there is nothing to tell.
+// The matrices that the integer kernels take, without their data. If there are none, there is nothing to report.
 inline Params exact_part(const Linear::Problem& problem) {
   Params p;
   p.m = problem.m_max;

@@ -2,14 +2,15 @@
 // warpgroup. For .cu files only.
 //
 // A block is two warpgroups that multiply and a thread that loads. It works through tiles of kRows rows of weights by
-// kWidth tokens; per step of 128 columns the copy engine brings
+// kWidth tokens. For each step of 128 columns the copy engine loads
 //
 //     x        kWidth tokens x 128 bytes, swizzled             the operand in shared memory
 //     weights  kRows rows x 128 columns: TileMma               16 bytes a lane, decoded to the operand in registers
 //
-// into one stage of a ring. Trits have 2 bits and x has 8, so a tile of more rows than tokens reads least. A
-// warpgroup keeps kBlocks times 64 rows x kWidth sums; it decodes half a step while the products of the other half run.
-// The second warpgroup follows the first by some steps: so each stores its results while the other multiplies.
+// into one stage of a ring. Trits have 2 bits and x has 8, so a tile with more rows than tokens reads the fewest bytes.
+// A warpgroup keeps kBlocks times 64 rows x kWidth sums; it decodes half a step while the products of the other half
+// run. The second warpgroup follows the first by some steps, so that each stores its results while the other
+// multiplies.
 #pragma once
 
 #include "ops/linear/cuda_wgmma_store.h"
@@ -23,17 +24,18 @@ constexpr int kSharedLimit = 227 * 1024;
 constexpr int kMostStages = 16;
 // Registers of a thread that multiplies and of one that does not: 2 * 128 * 232 + 128 * 40 <= 65536.
 constexpr int kMultiplierRegisters = 232, kLoaderRegisters = 40;
-// Numbers of barriers: a warpgroup's own, and the second's wait for the first.
+// Numbers of barriers: one for each warpgroup, and the one at which the second waits for the first.
 constexpr int kGroupBarrier = 1, kLeadBarrier = kGroupBarrier + kMultipliers;
 
-// The copy engine moves tiles as elements of 4 bytes, or of 8 where a tile would have more than the 256 that a box may.
+// The copy engine moves tiles as elements of 4 bytes, or of 8 where a tile would have more than 256 elements, the limit
+// of a box.
 template <class W>
 constexpr int kMapElementBytes = W::kTileBytes > 1024 ? 8 : 4;
 template <class W>
 constexpr int kMapColumns = W::kTileBytes / kMapElementBytes<W>;
 
-// A kernel: the tile, the narrower tile of what is left for a last wave, and where things lie in shared memory.
-// More buffers let more of a tile's results wait for the copy engine, and leave less to the ring.
+// The shape of a kernel: its tile, the narrower tile for what is left for a last wave, and the layout of shared memory.
+// With more buffers, more of a tile's results can wait for the copy engine, but the ring has less memory.
 template <int kBlocks_, int kWidth_, int kTail_, int kBuffers_ = 2, class W_ = Trits>
 struct WgmmaShape {
   using W = W_;
@@ -49,14 +51,14 @@ struct WgmmaShape {
   static constexpr int kFit = (kSharedLimit - kOtherBytes) / (kXBytes + kWeightBytes);
   static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
 
-  // Offsets: of what the copy engine swizzles, multiples of 1024.
+  // Offsets; multiples of 1024 for what the copy engine swizzles.
   static constexpr int kX = 0, kWeights = kX + kStages * kXBytes;
   static constexpr int kStaging = kWeights + kStages * kWeightBytes;
   static constexpr int kTerms = kStaging + kMultipliers * kStagingBytes;
   static constexpr int kRowTerms = kTerms + kMultipliers * kTermsBytes;
   static constexpr int kBarriers = kRowTerms + kMultipliers * kRowTermsBytes;
   static constexpr int kFull = kBarriers, kEmpty = kFull + 8 * kStages, kResidual = kEmpty + 8 * kStages;
-  static constexpr int kDivides = kResidual + kBuffers * 8 * kMultipliers;  // the item whose scales want a division
+  static constexpr int kDivides = kResidual + kBuffers * 8 * kMultipliers;  // the item whose scales need a division
   static constexpr int kSharedBytes = kDivides + 4 * kMultipliers;
   static_assert(kWidth % kTail == 0 && kTail % kBoxTokens == 0 && kStages >= 4);
   static_assert(kStaging % 1024 == 0 && kStagingBytes % 1024 == 0 && kTerms % 16 == 0 && kBarriers % 8 == 0);
@@ -65,15 +67,16 @@ struct WgmmaShape {
 
 struct WgmmaTile {
   int matrix;
-  int row;    // of the matrix, the first
+  int row;    // the first, within the matrix
   int token;  // the first
-  bool tail;  // of the narrower kind
+  bool tail;  // whether it is a narrower tile
 };
 
-// The order of the work: token blocks in groups; in a group, row blocks one after the other, each by all of the group's
-// token blocks. From tile `whole` on each tile is cut into `cuts` narrower ones. Blocks take items in turn.
+// The order of the work. Token blocks form groups; within a group, row blocks follow one another, each multiplied with
+// all token blocks of the group. From tile `whole` on, each tile is cut into `cuts` narrower ones. Blocks take items in
+// turn.
 struct WgmmaTiles {
-  int first_block[Linear::kMaxMatrices];  // of rows
+  int first_block[Linear::kMaxMatrices];  // first row block of each matrix
   int matrices;
   int row_blocks;  // of all matrices
   int rows;        // of a row block
@@ -111,8 +114,8 @@ struct WgmmaJob {
   WgmmaTiles tiles;
   const float* x_scales;
   cuda::Report report;
-  bool fast[Linear::kMaxMatrices];  // y and residual have their maps
-  int lead;                         // steps; 0: none
+  bool fast[Linear::kMaxMatrices];  // the copy engine can store y and load the residual
+  int lead;                         // steps by which the second warpgroup follows; 0: none
 };
 
 // --- loading ---
@@ -137,7 +140,7 @@ struct WgmmaLoader {
 
   __device__ void run(int first, int stride) {
     const int steps = job.job.column_tiles;
-    // The first weights come while the kernel before may still run.
+    // Loads the first weights while the kernel before may still run.
     int early = -1;
     for (int item = first; item < job.tiles.items; item += stride) {
       const WgmmaTile tile = job.tiles.at(item);
@@ -167,9 +170,9 @@ template <class S>
 struct WgmmaMultiplier {
   const WgmmaJob& job;
   std::byte* memory;
-  unsigned shared;  // its address
+  unsigned shared;  // address of `memory`
   int group;        // which warpgroup
-  int thread;       // of it
+  int thread;       // of the warpgroup
   Staging staging;
   hopper::Ring<S::kStages> ring = {};
 
@@ -183,7 +186,7 @@ struct WgmmaMultiplier {
                        group * S::kBlocks * kOfBlock + thread + thread / kWarp * (Tile::kStride - kWarp);
     return Tile::at(from + block * kOfBlock);
   }
-  // Both halves of a step of trits are in the same 16 bytes; those of wider weights are read when they are decoded.
+  // Both halves of a step of trits are in the same 16 bytes. Wider weights are read when they are decoded.
   static constexpr bool kReadsWhole = S::W::kLoads == 1;
   __device__ void read(Tile (&tiles)[S::kBlocks]) const {
     hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity);
@@ -200,8 +203,8 @@ struct WgmmaMultiplier {
       tile.operand(a[block][1], 2 * kHalf + 1);
     }
   }
-  // The compiler moves nothing of these registers across: they are written before the fence that stands before the
-  // products, and read after the wait for them.
+  // Keeps the compiler from moving accesses to these registers across this point: they are written before the fence
+  // that precedes the products, and read after the wait for the products.
   static __device__ void keep(Operands& a) {
 #pragma unroll
     for (int i = 0; i < S::kBlocks * 8; ++i) asm volatile("" : "+r"(a[i / 8][i / 4 % 2][i % 4])::"memory");
@@ -222,12 +225,12 @@ struct WgmmaMultiplier {
         hopper::product(sums[block], a[block][step], x + step * hopper::kOperandStep);
     hopper::products_group();
   }
-  // A warp is through with a stage.
+  // Marks that a warp is done with a stage.
   __device__ void release(unsigned stage) const {
     if (thread % kWarp == 0) hopper::arrive(shared + S::kEmpty + 8 * stage);
   }
 
-  // Adds to the sums, which begin as 0.
+  // Adds all steps to the sums, which begin as 0.
   template <int kTokens>
   __device__ void sum(int (&sums)[S::kBlocks][kTokens / 2]) {
     const int steps = job.job.column_tiles;
@@ -241,7 +244,7 @@ struct WgmmaMultiplier {
       const unsigned stage = ring.stage;
       const std::uint64_t x = hopper::operand_at(shared + S::kX + stage * S::kXBytes);
       multiply<kTokens>(sums, even, x);
-      hopper::wait_products<1>();  // of the step before
+      hopper::wait_products<1>();  // those of the step before are done
       if (step > 0) release(before);
       decode<1>(tiles, odd);
       multiply<kTokens>(sums, odd, x + 2 * hopper::kOperandStep);
@@ -249,7 +252,7 @@ struct WgmmaMultiplier {
       if (step + 1 == job.lead && group == 0) hopper::arrive_threads(kLeadBarrier, kMultipliers * kGroupThreads);
       if (step + 1 == steps) break;
       read(tiles);
-      hopper::wait_products<1>();  // of `even`
+      hopper::wait_products<1>();  // those of `even` are done
       decode<0>(tiles, even);
       before = stage;
     }
@@ -284,7 +287,7 @@ struct WgmmaMultiplier {
       hopper::wait_stores_read<0>();
       for (int part = 0; part < kEarly; ++part) load_residual<kTokens, kPart>(store, staging, part, part);
     }
-    // These come while the products run.
+    // These loads finish while the products run.
     float scales[kScales];
     RowTerms row;
 #pragma unroll
@@ -304,7 +307,7 @@ struct WgmmaMultiplier {
       if (at < kTokens) terms[at] = token_terms<typename S::W>(scales[i]);
       if (at < kTokens && !corrects(scales[i])) atomicExch(const_cast<int*>(wants_division), item);
     }
-    if (matrix.bias == nullptr) row.bias = -0.0F;  // which changes nothing; not before, where it would wait for loads
+    if (matrix.bias == nullptr) row.bias = -0.0F;  // adding -0 changes nothing; earlier, this would wait for loads
     if (thread < S::kBlocks * kGroupRows) rows[thread] = row;
     if (!residual && thread == 0) hopper::wait_stores_read<0>();
     store.sync();

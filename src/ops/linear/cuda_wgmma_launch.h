@@ -1,5 +1,5 @@
-// Launching the prefill kernels: their activations, the maps of the copy engine, and how many blocks. For .cu files
-// only.
+// Launches the prefill kernels: prepares activations and the maps of the copy engine, and chooses the number of blocks.
+// For .cu files only.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 // --- activations ---
 
-// Where int8 activations lie that the copy engine can read: rows of a multiple of 16 bytes, and behind them, for float
-// activations, scales and sums.
+// Workspace of int8 activations that the copy engine can read: rows of a multiple of 16 bytes. For float activations,
+// scales and sums follow.
 struct WgmmaWorkspace {
   std::int64_t stride;  // of int8 rows
   std::size_t scales, sums, bytes;
@@ -38,7 +38,7 @@ inline std::size_t wgmma_workspace_bytes(const Linear::Problem& problem) {
   return wgmma_workspace(problem.m_max, problem.k, problem.x_dtype).bytes;
 }
 
-// Rows of bytes to rows that are aligned; a thread takes four neighbours.
+// Copies rows of bytes to aligned rows; a thread copies four neighbouring bytes.
 __global__ void __launch_bounds__(256) align_rows(const std::int8_t* x, std::int64_t x_stride, unsigned* to,
                                                   std::int64_t to_stride_words, std::int64_t m, std::int64_t k) {
   const std::int64_t words = (k + 3) / 4, i = static_cast<std::int64_t>(blockIdx.x) * 256 + threadIdx.x;
@@ -94,7 +94,7 @@ inline bool map_aligned(const void* data, std::int64_t stride_bytes, std::int64_
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 &&
          (rows == 1 || (stride_bytes % 16 == 0 && stride_bytes < kMapStrideLimit));
 }
-// Of one row no stride is used, but it is checked.
+// With one row the stride is not used, but it is checked.
 inline std::int64_t map_stride(std::int64_t stride_bytes, std::int64_t rows) {
   return rows == 1 ? static_cast<std::int64_t>(round_up(static_cast<std::size_t>(stride_bytes), 16)) : stride_bytes;
 }
@@ -111,7 +111,7 @@ inline bool encode_x(CUtensorMap& map, const Job& job, const std::int8_t* x, std
                           .box_columns = TileMma::kColumns,
                           .box_rows = tokens});
 }
-// A row of tiles is one row.
+// A row of the map is a row of tiles.
 template <class W>
 bool encode_weights(CUtensorMap& map, const Job& job, const MatrixJob& matrix, int rows) {
   constexpr bool kWords = kMapElementBytes<W> == 4;
@@ -133,7 +133,7 @@ bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int8_t* x,
     const MatrixJob& matrix = job.job.matrices[i];
     if (!encode_weights<W>(job.weights[i], job.job, matrix, shape.rows)) return false;
     const bool has_residual = matrix.residual != nullptr;
-    // The copy engine stores whole pieces of 16 bytes: a row that ends within one would write behind its end.
+    // The copy engine stores whole pieces of 16 bytes: if a row ended within one, the store would go beyond its end.
     job.fast[i] = (matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16) && job.x_scales != nullptr &&
                   matrix.n % 8 == 0 && map_aligned(matrix.y, matrix.y_stride * 2, job.job.m) &&
                   (!has_residual || map_aligned(matrix.residual, matrix.residual_stride * 2, job.job.m));
@@ -155,7 +155,7 @@ bool encode_maps(WgmmaJob& job, const WgmmaTuning& tuning, const std::int8_t* x,
   return true;
 }
 
-// What the kernel gets, for int8 activations that the copy engine can read.
+// Fills in the parameters of the kernel; the copy engine must be able to read x.
 template <class W>
 bool wgmma_job(WgmmaJob& job, const Params& p, const std::int8_t* x, std::int64_t x_stride, const float* x_scales,
                const WgmmaTuning& tuning, const cuda::Launch& launch) {
@@ -170,8 +170,8 @@ bool wgmma_job(WgmmaJob& job, const Params& p, const std::int8_t* x, std::int64_
 
 template <class S>
 int wgmma_launch_as(WgmmaJob job, const WgmmaTuning& tuning, const cuda::Launch& launch) {
-  // The first warpgroup must not come round to the barrier twice before the second has: a ring of stages lies between
-  // them, and a tile has at least as many steps.
+  // The first warpgroup must not reach the barrier a second time before the second has reached it once. It is ahead by
+  // at most a ring of stages, and a tile has at least as many steps.
   job.lead = job.job.column_tiles >= S::kStages ? std::clamp(tuning.lead, 0, S::kStages - 2) : 0;
   auto* const kernel = wgmma_kernel<S>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
@@ -192,7 +192,7 @@ bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std::int64_
   job.job = job_of(p);
   job.x_scales = x_scales;
   job.report = cuda::report_of(launch);
-  // Each block of a cluster has a step.
+  // Each block of a cluster has at least one step.
   while (2 << job.log_split <= std::min(tuning.split, job.job.column_tiles)) ++job.log_split;
   if (!encode_x(job.x, job.job, x, x_stride, kSplitShapes[tuning.shape].width)) return false;
   int blocks = 0;
@@ -201,7 +201,7 @@ bool split_job(SplitJob& job, const Params& p, const std::int8_t* x, std::int64_
     job.first_block[i] = blocks;
     blocks += static_cast<int>(ceil_div(matrix.n, kSplitRows));
     if (!encode_weights<W>(job.weights[i], job.job, matrix, kSplitRows)) return false;
-    const int bytes = matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16 ? 8 : 16;  // of four
+    const int bytes = matrix.y_dtype == DType::bf16 || matrix.y_dtype == DType::f16 ? 8 : 16;  // of four elements
     const auto aligned = [bytes](const void* data, std::int64_t stride) {
       return reinterpret_cast<std::uintptr_t>(data) % bytes == 0 && stride % 4 == 0;
     };
@@ -230,14 +230,14 @@ int split_launch_as(const SplitJob& job, const WgmmaTuning& tuning, const cuda::
                      launch, job);
 }
 
-// Float activations become token_i8 in the workspace first, int8 ones are copied there where they are not aligned.
-// Returns a cudaError_t.
+// Quantizes float activations to token_i8 in the workspace first; copies int8 activations there if they are not
+// aligned. Returns a cudaError_t.
 template <class W>
 int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launch& launch, const WgmmaTuning& tuning) {
   const WgmmaWorkspace places = wgmma_workspace(p.m, p.k, p.x_dtype);
-  const bool as_it_is = p.x_dtype == DType::i8 && map_aligned(p.x, p.x_stride, p.m);
-  auto* const own = reinterpret_cast<std::int8_t*>(workspace);
-  auto* const own_scales = reinterpret_cast<float*>(workspace + places.scales);
+  const bool in_place = p.x_dtype == DType::i8 && map_aligned(p.x, p.x_stride, p.m);
+  auto* const staged = reinterpret_cast<std::int8_t*>(workspace);
+  auto* const staged_scales = reinterpret_cast<float*>(workspace + places.scales);
   const auto* x = static_cast<const std::int8_t*>(p.x);
   if (p.x_dtype != DType::i8) {
     cuda::Launch quantizing = launch;
@@ -246,21 +246,21 @@ int wgmma_launch(const Params& p, std::byte* workspace, const cuda::Launch& laun
         {.problem = {.m = p.m, .k = p.k, .dtype = p.x_dtype, .non_finite = p.non_finite},
          .x = p.x,
          .x_stride = p.x_stride,
-         .q = own,
+         .q = staged,
          .q_stride = places.stride,
-         .scales = own_scales,
+         .scales = staged_scales,
          .sums = reinterpret_cast<std::int32_t*>(workspace + places.sums)},
         nullptr, quantizing);
     if (error != cudaSuccess) return error;
-  } else if (!as_it_is) {
+  } else if (!in_place) {
     const std::int64_t threads = p.m * ceil_div(p.k, 4);
     align_rows<<<static_cast<unsigned>(ceil_div(threads, 256)), 256, 0, static_cast<cudaStream_t>(launch.stream)>>>(
         x, p.x_stride, reinterpret_cast<unsigned*>(workspace), places.stride / 4, p.m, p.k);
     if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
   }
-  const std::int64_t x_stride = as_it_is ? p.x_stride : places.stride;
-  const float* const x_scales = p.x_dtype == DType::i8 ? p.x_scales : own_scales;
-  if (!as_it_is) x = own;
+  const std::int64_t x_stride = in_place ? p.x_stride : places.stride;
+  const float* const x_scales = p.x_dtype == DType::i8 ? p.x_scales : staged_scales;
+  if (!in_place) x = staged;
   if (tuning.split > 0) {
     SplitJob job = {};
     if (!split_job<W>(job, p, x, x_stride, x_scales, tuning, launch)) return cudaErrorNotSupported;

@@ -5,9 +5,9 @@
 //     block 1   the next ones               the same, of its steps                 X   the next ones
 //     ...                                                                         / \  ...
 //
-// Sums are integers, so their order is nothing to results. A block lasts for one tile. Two fit into a multiprocessor
-// where tiles are narrow: each fills the other's waits, and those of the next kernel load their weights while these
-// finish.
+// Sums are integers, so results do not depend on their order. A block computes one tile. Where tiles are narrow, two
+// blocks fit a multiprocessor: each works while the other waits, and blocks of the next kernel load their weights while
+// these finish.
 #pragma once
 
 #include "ops/linear/cuda_wgmma.h"
@@ -17,14 +17,14 @@ namespace {
 
 constexpr int kSplitThreads = kMultipliers * kGroupThreads + kWarp;
 constexpr int kSplitRows = kMultipliers * kGroupRows;
-constexpr int kSplitWarps = kMultipliers * kGroupThreads / kWarp;  // that multiply
+constexpr int kSplitWarps = kMultipliers * kGroupThreads / kWarp;  // warps that multiply
 constexpr int kMostSplit = 8;
 
 template <int kWidth_, class W_ = Trits>
 struct SplitShape {
   using W = W_;
   static constexpr int kWidth = kWidth_;
-  static constexpr int kResident = kWidth <= 96 ? 2 : 1;  // blocks of a multiprocessor, by their registers
+  static constexpr int kResident = kWidth <= 96 ? 2 : 1;  // blocks of a multiprocessor, limited by registers
   static constexpr int kLimit = 228 * 1024 / kResident - 1024;
   static constexpr int kXBytes = kWidth * static_cast<int>(TileMma::kColumns);
   static constexpr int kWeightBytes = kSplitRows / 16 * W::kTileBytes;
@@ -35,7 +35,7 @@ struct SplitShape {
   static constexpr int kFit = (kLimit - kOtherBytes) / (kXBytes + kWeightBytes);
   static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
 
-  // Offsets. The sums take the place of the stages when all are read.
+  // Offsets. The sums overwrite the stages once all of these are read.
   static constexpr int kX = 0, kWeights = kX + kStages * kXBytes, kSums = 0;
   static constexpr int kRowTerms = kWeights + kStages * kWeightBytes;
   static constexpr int kTerms = kRowTerms + kRowTermsBytes;
@@ -50,10 +50,10 @@ struct SplitJob {
   Job job;
   const float* x_scales;
   cuda::Report report;
-  int first_block[Linear::kMaxMatrices];  // of rows
+  int first_block[Linear::kMaxMatrices];  // first row block of each matrix
   int row_blocks;
   int log_split;                     // a block has at least one step
-  bool quads[Linear::kMaxMatrices];  // four rows of a token of y, and of the residual, lie on a boundary of as many
+  bool quads[Linear::kMaxMatrices];  // four rows of a token of y and of the residual are aligned to their size
 
   [[nodiscard]] __device__ WgmmaTile tile(int row_block, int token) const {
     int matrix = 0;
@@ -62,7 +62,7 @@ struct SplitJob {
   }
 };
 
-// Where a sum lies; the exclusive or spreads the four tokens that a warp writes at once over the banks, and leaves
+// The place of a sum. The exclusive or spreads the four tokens that a warp writes at once over the banks and keeps
 // fours of rows together.
 __host__ __device__ constexpr int split_offset(int token, int row) {
   return token * kSplitRows + (row ^ (token / 2 % 4 * 8));
@@ -70,7 +70,7 @@ __host__ __device__ constexpr int split_offset(int token, int row) {
 
 // --- loading ---
 
-// By one thread: `count` steps from `first` on.
+// Called by one thread: loads `count` steps from `first` on.
 template <class S>
 __device__ void load_steps(const SplitJob& job, const WgmmaTile& tile, unsigned shared, int first, int count) {
   hopper::Ring<S::kStages> ring = {};
@@ -81,7 +81,7 @@ __device__ void load_steps(const SplitJob& job, const WgmmaTile& tile, unsigned 
     hopper::load_box(shared + S::kWeights + ring.stage * S::kWeightBytes, weights,
                      (first + step) * kMapColumns<typename S::W>, tile.row / 16, full());
   };
-  // The first weights come while the kernel before may still run.
+  // Loads the first weights while the kernel before may still run.
   const int early = count < S::kStages ? count : S::kStages;
   for (int step = 0; step < early; ++step, ring.advance()) load_weights(step);
   hopper::wait_for_kernel_before();
@@ -101,7 +101,7 @@ __device__ void load_steps(const SplitJob& job, const WgmmaTile& tile, unsigned 
 template <class S>
 struct SplitMultiplier {
   const std::byte* memory;
-  unsigned shared;  // its address
+  unsigned shared;  // address of `memory`
   int thread;       // of both warpgroups
   hopper::Ring<S::kStages> ring = {};
   unsigned used = 0;  // the stage that is released next
@@ -110,8 +110,8 @@ struct SplitMultiplier {
   using Sums = int[S::kWidth / 2];
   using Operands = unsigned[2][4];
 
-  // The next tile is read while products run; but bytes that are operands as they are stay in registers that products
-  // still read, so those of 8 bits are read when their registers are free.
+  // The next tile is read while products run. Not with 8-bit weights: their bytes are operands as they are, so running
+  // products still read those registers, and the next tile is read when they are free.
   static constexpr bool kReadsAhead = S::W::kBits < 8;
 
   __device__ void wait_full() const { hopper::wait(shared + S::kFull + 8 * ring.stage, ring.parity); }
@@ -125,7 +125,7 @@ struct SplitMultiplier {
     tile.operand(a[0], 2 * kHalf);
     tile.operand(a[1], 2 * kHalf + 1);
   }
-  // The compiler moves nothing of these registers across: see WgmmaMultiplier.
+  // Keeps the compiler from moving accesses to these registers across this point: see WgmmaMultiplier.
   static __device__ void keep(Sums& sums) {
 #pragma unroll
     for (int i = 0; i < S::kWidth / 2; ++i) asm volatile("" : "+r"(sums[i])::"memory");
@@ -138,13 +138,13 @@ struct SplitMultiplier {
     for (int i = 0; i < 2; ++i) hopper::product(sums, a[i], x + i * hopper::kOperandStep);
     hopper::products_group();
   }
-  // A warp is through with the oldest stage.
+  // Marks that a warp is done with the oldest stage.
   __device__ void release() {
     if (thread % kWarp == 0) hopper::arrive(shared + S::kEmpty + 8 * used);
     if (++used == S::kStages) used = 0;
   }
 
-  // Adds to the sums, which begin as 0.
+  // Adds `count` steps to the sums, which begin as 0.
   __device__ void sum(Sums& sums, int count) {
     Tile tile, next;
     Operands even, odd;  // the halves of a step
@@ -161,13 +161,13 @@ struct SplitMultiplier {
         wait_full();
         if constexpr (kReadsAhead) next = read(ring.stage);
       }
-      hopper::wait_products<1>();  // of the step before
+      hopper::wait_products<1>();  // those of the step before are done
       if (step > 0) release();
       decode<1>(tile, stage, odd);
       multiply(sums, odd, x + 2 * hopper::kOperandStep);
       if (step + 1 == count) break;
       tile = next;
-      hopper::wait_products<1>();  // of `even`
+      hopper::wait_products<1>();  // those of `even` are done
     }
     hopper::wait_products<0>();
     keep(sums);
@@ -176,7 +176,7 @@ struct SplitMultiplier {
 
 // --- finishing ---
 
-// Four rows of a token: their residual, as bits.
+// The residual of four rows of a token, as bits.
 __device__ inline uint4 quad_residual(const MatrixJob& matrix, std::int64_t token, int row) {
   const std::int64_t from = token * matrix.residual_stride + row;
   if (matrix.y_dtype == DType::f32) return *reinterpret_cast<const uint4*>(matrix.residual + from * 4);
@@ -190,7 +190,7 @@ __device__ inline float widened(DType dtype, unsigned bits) {
                                 : cuda::F16::widen(half);
 }
 
-// Four rows of a token, those that the matrix has. t: before the residual.
+// Stores four rows of a token, except those beyond the matrix. t: before the residual is added.
 __device__ inline void store_quad(const MatrixJob& matrix, bool quads, std::int64_t token, int row, float (&t)[4],
                                   const uint4& residual) {
   const std::int64_t at = token * matrix.y_stride + row;
@@ -220,14 +220,15 @@ __device__ inline void store_quad(const MatrixJob& matrix, bool quads, std::int6
         make_uint4(__float_as_uint(t[0]), __float_as_uint(t[1]), __float_as_uint(t[2]), __float_as_uint(t[3]));
 }
 
-// A token's share of a lane, while it is on its way: the sums of all blocks, and the residual.
+// What a lane loads of a token: the sums of all blocks, and the residual.
 struct Quad {
   int4 part[kMostSplit];
   uint4 residual;
 };
 
-// Adds up this block's share of the tokens over the cluster and finishes it. A warp takes a token, a lane four rows. On
-// entry every block's sums are in its shared memory. Little code, since all of it runs but once or twice.
+// Adds up this block's share of the tokens over the cluster and finishes them. A warp takes a token, a lane four rows.
+// On entry every block's sums are in its shared memory. The code is kept small, because each block runs it only once or
+// twice.
 template <class S>
 __device__ void finish_tokens(const SplitJob& job, const WgmmaTile& tile, const std::byte* memory, unsigned shared,
                               int rank, int warp, int lane) {
@@ -237,7 +238,7 @@ __device__ void finish_tokens(const SplitJob& job, const WgmmaTile& tile, const 
   const bool quads = job.quads[tile.matrix];
   const bool residual = quads && matrix.residual != nullptr && row + 4 <= matrix.n;
   if (row >= matrix.n) return;
-  // Nothing is read whose value is not used: the other blocks may end after that.
+  // Reads only what is used: when the value of a read was used, that read has ended, and the other blocks may end.
   const auto load = [&](Quad& quad, int at) {
     if (residual) quad.residual = quad_residual(matrix, first + at, row);
     const int from = S::kSums + 4 * split_offset(rank * most + at, 4 * lane);
@@ -269,7 +270,7 @@ __device__ void finish_tokens(const SplitJob& job, const WgmmaTile& tile, const 
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) t[i] = quotient_of(sums[i], terms.s, terms.reciprocal);
-      if (terms.reciprocal == 0) {  // Quotient divides too
+      if (terms.reciprocal == 0) {  // Quotient divides as well
         const float scale = job.x_scales[first + at];
 #pragma unroll
         for (int i = 0; i < 4; ++i) t[i] = __fdiv_rn(__int2float_rn(S::W::dot_of(sums[i])), scale);
@@ -327,14 +328,14 @@ __global__ void __launch_bounds__(kSplitThreads, S::kResident)
     const int token = tile.token + rank * (S::kWidth >> job.log_split) + at;
     const float scale = job.x_scales != nullptr && token < job.job.m ? job.x_scales[token] : 1.0F;
     if (tile.row == 0) check_scale(job.report, scale, token);
-    // A reciprocal of 0 asks for divisions.
+    // A reciprocal of 0 makes finish_tokens() divide.
     reinterpret_cast<TokenTerms*>(memory + S::kTerms)[at] =
         corrects(scale) ? token_terms<typename S::W>(scale) : TokenTerms{};
   }
 
   int sums[S::kWidth / 2] = {};
   SplitMultiplier<S>{.memory = memory, .shared = shared, .thread = thread}.sum(sums, count);
-  // Every stage is read: all that was loaded has come, and both warpgroups have used it.
+  // After this barrier both warpgroups have read every stage, so the sums can overwrite them.
   hopper::sync_threads(kGroupBarrier, kMultipliers * kGroupThreads);
   auto* const staged = reinterpret_cast<int*>(memory + S::kSums);
   const int mine = split_offset(2 * (lane % 4), 16 * warp + lane / 4);

@@ -2,7 +2,7 @@
 // memory that turns columns of y into rows. For .cu files only.
 //
 // fast   y of 2 bytes that the copy engine can store: finished in registers, stored by boxes of 64 rows x 16 tokens; a
-//        residual comes in through the same boxes
+//        residual is loaded by the same boxes
 // plain  all else: the bare sums are staged, and then finished in the order of y
 #pragma once
 
@@ -17,17 +17,18 @@ constexpr int kGroupRows = 64;      // rows of one product
 constexpr int kBoxTokens = 16;
 constexpr int kBoxBytes = kBoxTokens * kGroupRows * 2;
 
-// A token's scale for quotients of sums that are W::kUnit times a dot: powers of two, so nothing is rounded by them.
+// A token's scale, for quotients of sums that are W::kUnit times a dot product. kUnit is a power of two, so it causes
+// no rounding.
 struct TokenTerms {
   float s, reciprocal;  // W::kUnit * s, 1 / s / W::kUnit
 };
 __device__ inline bool corrects(float scale) { return scale >= 0x1p-60F && scale <= 0x1p60F; }
-// Of a scale that corrects, so that the reciprocal needs no more than the steps in which __frcp_rn() rounds it rightly.
+// For a scale for which corrects() is true: then quick_reciprocal() is rounded correctly.
 template <class W>
 __device__ TokenTerms token_terms(float scale) {
   return {__fmul_rn(scale, W::kUnit), __fmul_rn(quick_reciprocal(scale), 1.0F / W::kUnit)};
 }
-// Quotient::of(W::dot_of(sum)) of a scale that corrects.
+// Quotient::of(W::dot_of(sum)), for a scale for which corrects() is true.
 __device__ inline float quotient_of(int sum, float s, float reciprocal) {
   const float t = __int2float_rn(sum);
   float q = __fmul_rn(t, reciprocal);
@@ -35,14 +36,15 @@ __device__ inline float quotient_of(int sum, float s, float reciprocal) {
   return __fmaf_rn(__fmaf_rn(-q, s, t), reciprocal, q);
 }
 
-// The 2-byte elements of a box: a token's 64 rows are 128 bytes, their 16-byte pieces p at p ^ (token % 8). The address
-// of what a lane stores or loads as its row of four 8 x 8 matrices: rows 0 to 7 and 8 to 15 of the warp's sixteen, of
-// tokens 0 to 7, then of tokens 8 to 15.
+// Offset in a box of 2-byte elements, where a token's 64 rows are 128 bytes and their 16-byte piece p is at p ^ (token
+// % 8). It is that of the row which a lane stores or loads of four 8 x 8 matrices: rows 0 to 7 and 8 to 15 of the
+// warp's sixteen, for tokens 0 to 7, then for tokens 8 to 15.
 __host__ __device__ constexpr unsigned box_offset(int warp, int lane) {
   const int token = 8 * (lane / 16) + lane % 8, piece = 2 * warp + lane / 8 % 2;
   return static_cast<unsigned>(token * 128 + (piece ^ token % 8) * 16);
 }
-// A staged sum of the plain path; the exclusive or spreads the four tokens that a warp writes at once over the banks.
+// The place of a staged sum of the plain path. The exclusive or spreads the four tokens that a warp writes at once over
+// the banks.
 __host__ __device__ constexpr int sum_offset(int token, int row) {
   return token * kGroupRows + (row ^ (token / 2 % 4 * 8));
 }
@@ -91,7 +93,7 @@ struct StoreJob {
   __device__ void sync() const { hopper::sync_threads(number, kGroupThreads); }
 };
 
-// A tile in parts, which are what a buffer holds: for each block of 64 rows the tokens, kPart at a time.
+// Divides a tile into parts of kPart tokens by 64 rows; a buffer holds one part.
 template <int kTokens, int kPart>
 struct Parts {
   static constexpr int kPerBlock = kTokens / kPart;
@@ -99,7 +101,7 @@ struct Parts {
   static __device__ int token(const StoreJob& job, int part) { return job.token + part % kPerBlock * kPart; }
 };
 
-// By one thread, when the buffer is free: a part's residual.
+// Called by one thread when the buffer is free: loads a part's residual.
 template <int kTokens, int kPart>
 __device__ void load_residual(const StoreJob& job, const Staging& staging, unsigned buffer, int part) {
   using P = Parts<kTokens, kPart>;
@@ -112,8 +114,8 @@ __device__ void load_residual(const StoreJob& job, const Staging& staging, unsig
                      P::token(job, part) + i * kBoxTokens, barrier);
 }
 
-// Sixteen tokens of a warp's sixteen rows, which are eight sums of a thread. kBare: bf16 with no activation and no
-// residual, so that nothing branches and boxes overlap.
+// Finishes sixteen tokens of a warp's sixteen rows, eight sums per thread, and stages them. kBare: bf16 without
+// activation and residual, so that nothing branches and boxes overlap.
 template <bool kBare>
 __device__ void stage_box(const StoreJob& job, const RowTerms (&rows)[2], const int* sums, int token,
                           unsigned address) {
@@ -158,7 +160,8 @@ __device__ void stage_box(const StoreJob& job, const RowTerms (&rows)[2], const 
   hopper::store_transposed(address, packed);
 }
 
-// On entry the terms are there, the buffers are free, and the residuals of the parts that they hold are on their way.
+// On entry the terms are in shared memory, the buffers are free, and the residuals of the first parts are being loaded
+// into them.
 template <bool kBare, int kBlocks, int kTokens, int kPart, int kBuffers>
 __device__ void store_fast(const StoreJob& job, const int (&sums)[kBlocks][kTokens / 2], Staging& staging) {
   using P = Parts<kTokens, kPart>;
@@ -170,7 +173,7 @@ __device__ void store_fast(const StoreJob& job, const int (&sums)[kBlocks][kToke
     if (row >= job.matrix.n) break;
     const unsigned buffer = part % kBuffers, to = staging.address(buffer);
     if (part >= kBuffers) {
-      if (job.thread == 0) hopper::wait_stores_read<kBuffers - 1>();  // the buffer's own are older
+      if (job.thread == 0) hopper::wait_stores_read<kBuffers - 1>();  // this buffer's are the oldest
       job.sync();
     }
     if (!kBare && job.residual != nullptr) staging.wait_residual(buffer);
@@ -197,8 +200,8 @@ __device__ void store_fast(const StoreJob& job, const int (&sums)[kBlocks][kToke
   }
 }
 
-// Parts of half as many tokens, since sums have 4 bytes; a thread keeps to a row. On entry the terms are there, unless
-// a scale wants a division, and the staging area is free.
+// Parts have half as many tokens here, since sums have 4 bytes. A thread finishes elements of one row. On entry the
+// terms are in shared memory, unless a scale needs a division, and the staging area is free.
 template <class W, int kBlocks, int kTokens, int kPart_>
 __device__ void store_plain(const StoreJob& job, const int (&sums)[kBlocks][kTokens / 2], const Staging& staging,
                             bool divides) {
@@ -212,7 +215,7 @@ __device__ void store_plain(const StoreJob& job, const int (&sums)[kBlocks][kTok
     const int row = P::row(job, part), first = P::token(job, part), n = row + in_block;
     if (row >= job.matrix.n) break;
 #pragma unroll
-    for (int at = 0; at < kBlocks * kTokens / 2; ++at) {  // registers have no index at run time
+    for (int at = 0; at < kBlocks * kTokens / 2; ++at) {  // registers cannot be indexed at run time
       const int i = at % (kPart / 2);                     // element of the part: see product()
       if (at / (kPart / 2) == part)
         staged[(mine ^ i % 4 / 2 * 8) + (i / 4 * 8 + i % 2) * kGroupRows] =
@@ -239,7 +242,7 @@ __device__ void store_plain(const StoreJob& job, const int (&sums)[kBlocks][kTok
         }
       }
     }
-    hopper::fence_for_copies();  // a residual may come here next
+    hopper::fence_for_copies();  // the copy engine may load a residual here next
     job.sync();
   }
 }

@@ -1,5 +1,5 @@
-// Which prefill kernel, which tiles and in what order: the tunings of wgmma and what each should take. For .cu files
-// only.
+// Chooses the prefill kernel, its tiles and their order, by an estimate of the time that each tuning takes. For .cu
+// files only.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@ namespace {
 
 // --- which kernel ---
 //
-// What a kernel takes is in microseconds of an H200, fitted to the times of 599 tunings of 55 problems there, of n x k
-// from 2560 x 2560 to 14336 x 4096 and 16 to 4096 tokens; the fastest of a problem count most. A step is 128 columns.
+// Times are in microseconds on an H200, fitted to the times of 599 tunings of 55 problems there, with n x k from 2560 x
+// 2560 to 14336 x 4096 and 16 to 4096 tokens; the fastest tunings of a problem count most. A step is 128 columns.
 
 struct WgmmaShapeInfo {
   int rows, width, tail;
-  int group;                  // token blocks that take the rows together
-  double tile, step;          // a tile takes that, and each of its steps
-  double tail_us, tail_step;  // of the narrower one
-  double start;               // once, where every multiprocessor has a tile
+  int group;                  // token blocks that are multiplied with the same rows
+  double tile, step;          // of a tile, and of each of its steps
+  double tail_us, tail_step;  // the same of the narrower tile
+  double start;               // once, if every multiprocessor has a tile
 };
-// As with_wgmma_shape() instantiates them.
+// In the order of with_wgmma_shape().
 constexpr WgmmaShapeInfo kWgmmaShapes[] = {
     // clang-format off
     {256, 128, 64, 4, 3.42, 0.5886, 2.67, 0.3996, 2.78},
@@ -36,7 +36,7 @@ constexpr WgmmaShapeInfo kWgmmaShapes[] = {
 };
 constexpr int kWgmmaShapeCount = sizeof(kWgmmaShapes) / sizeof(kWgmmaShapes[0]);
 
-// The one shape of weights that are wider than trits: its stages fit, and two kernels more are enough to compile.
+// The only shape for weights wider than trits: its stages fit, and compiling two more kernels is enough.
 constexpr int kWideShape = 3;
 
 template <class W, class F>
@@ -54,14 +54,14 @@ int with_wgmma_shape(int shape, F f) {
   }
 }
 
-// The tiles of 128 rows of the kernel whose blocks share them.
+// Tiles of 128 rows, for the kernel whose blocks share tiles.
 struct SplitShapeInfo {
   int width;
   double step;
-  double crowded_step, crowded;  // more for a step, and for a tile, where blocks are many
-  double tile[4];                // one of 1, 2, 4, 8 blocks
+  double crowded_step, crowded;  // more per step and per tile, where blocks share multiprocessors
+  double tile[4];                // of a tile that 1, 2, 4, 8 blocks share
 };
-// As with_split_shape() instantiates them.
+// In the order of with_split_shape().
 constexpr SplitShapeInfo kSplitShapes[] = {
     // clang-format off
     {16, 0.2446, 0.0747, 0.94, {1.65, 1.84, 1.85, 1.94}},
@@ -83,23 +83,24 @@ int with_split_shape(int shape, F f) {
     case 2: return f.template operator()<SplitShape<48, W>>();
     case 3: return f.template operator()<SplitShape<64, W>>();
     case 4:
-      if constexpr (W::kLoads == 1) return f.template operator()<SplitShape<96, W>>();  // wider ones have no use for it
+      if constexpr (W::kLoads == 1) return f.template operator()<SplitShape<96, W>>();  // not chosen for wider weights
       [[fallthrough]];
     default: return f.template operator()<SplitShape<128, W>>();
   }
 }
 
 struct WgmmaTuning {
-  int shape = 0;          // of kWgmmaShapes, or of kSplitShapes where tiles are shared
-  int split = 0;          // blocks that share a tile: 1, 2, 4 or 8; 0: the other kernel, and the rest is for that
-  int group = 16;         // token blocks that take the rows together
+  int shape = 0;          // index into kWgmmaShapes, or kSplitShapes where tiles are shared
+  int split = 0;          // blocks that share a tile: 1, 2, 4 or 8; 0: the other kernel, which uses the next two
+  int group = 16;         // token blocks that are multiplied with the same rows
   int lead = 0;           // steps by which the second warpgroup follows the first; 0: it does not
-  bool dependent = true;  // starts while the kernel before runs out
+  bool dependent = true;  // may start before the kernel before has ended
 };
 
-// --- what a tuning takes ---
+// --- the time of a tuning ---
 
-// The tiles of matrices of n[] rows for that tuning; what does not fill a last wave is cut where that is shorter.
+// The tiles of matrices with n[] rows. Tiles that do not fill the last wave are cut into narrower ones where that is
+// faster.
 inline WgmmaTiles wgmma_tiles(const std::int64_t* n, std::size_t count, std::int64_t m, std::int64_t k,
                               const WgmmaTuning& tuning, int multiprocessors) {
   const WgmmaShapeInfo& shape = kWgmmaShapes[tuning.shape];
@@ -115,7 +116,7 @@ inline WgmmaTiles wgmma_tiles(const std::int64_t* n, std::size_t count, std::int
   tiles.cuts = shape.width / shape.tail;
   tiles.token_blocks = static_cast<int>(ceil_div(m, shape.width));
   tiles.group = std::clamp(tuning.group, 1, tiles.token_blocks);
-  // What runs has fewer; what is only told of may not.
+  // A problem that runs has fewer; one whose tuning is only reported may not.
   const auto all = static_cast<int>(
       std::min<std::int64_t>(std::int64_t{tiles.row_blocks} * tiles.token_blocks, std::numeric_limits<int>::max() / 8));
   const int left = all % multiprocessors;
@@ -128,7 +129,8 @@ inline WgmmaTiles wgmma_tiles(const std::int64_t* n, std::size_t count, std::int
   return tiles;
 }
 
-// Of the kernel whose blocks work through tiles: waves, and a start that takes longer the more blocks load at once.
+// The time of the kernel whose blocks work through tiles: its waves, and a start that takes longer the more blocks load
+// at once.
 inline double wgmma_us(const WgmmaTiles& tiles, const WgmmaTuning& tuning, std::int64_t k, int multiprocessors) {
   const WgmmaShapeInfo& shape = kWgmmaShapes[tuning.shape];
   const auto steps = static_cast<double>(ceil_div(k, TileMma::kColumns));
@@ -139,18 +141,18 @@ inline double wgmma_us(const WgmmaTiles& tiles, const WgmmaTuning& tuning, std::
          tail_waves * (shape.tail_us + steps * shape.tail_step);
 }
 
-// Of the kernel whose blocks share tiles.
+// The time of the kernel whose blocks share tiles.
 inline double split_us(const SplitShapeInfo& shape, int log_split, std::int64_t row_blocks, std::int64_t m,
                        std::int64_t k, int multiprocessors) {
   const int split = 1 << log_split;
   const auto steps = static_cast<double>(ceil_div(ceil_div(k, TileMma::kColumns), split));
-  // Clusters at once: some multiprocessors are left over where clusters are large, since each is within a part of the
-  // device.
+  // Clusters that run at once. Large clusters leave some multiprocessors unused, since each cluster is within a part of
+  // the device.
   const std::int64_t blocks = (shape.width <= 96 ? 2 : 1) * multiprocessors;
   const std::int64_t slots = std::max<std::int64_t>(1, (split > 2 ? blocks * 15 / 16 : blocks) / split);
   const auto wave = [&](std::int64_t tiles) {
     const double each = static_cast<double>(tiles * split) / multiprocessors;  // blocks of a multiprocessor, up to 2
-    // Two of a few single blocks soon meet in one multiprocessor; clusters do where there is no other place.
+    // Even a few single blocks soon share a multiprocessor; clusters share one only when there is no other place.
     const double crowd = split == 1 ? each / (each + 0.55) : each / 2 * std::sqrt(each / 2);
     return shape.tile[log_split] + crowd * shape.crowded + steps * (shape.step + crowd * shape.crowded_step);
   };
@@ -159,10 +161,10 @@ inline double split_us(const SplitShapeInfo& shape, int log_split, std::int64_t 
          (left > 0 ? wave(left) : 0);
 }
 
-// The kernel that should be the fastest.
+// The tuning with the least estimated time.
 inline WgmmaTuning wgmma_tuning(const std::int64_t* n, std::size_t count, std::int64_t m, std::int64_t k,
                                 int multiprocessors) {
-  constexpr std::int64_t kFew = 1024;  // tokens; more are never shared
+  constexpr std::int64_t kFew = 1024;  // tokens; with more, tiles are never shared
   constexpr int kLead = 3;
   WgmmaTuning best;
   double least = 0;
@@ -171,7 +173,7 @@ inline WgmmaTuning wgmma_tuning(const std::int64_t* n, std::size_t count, std::i
     tuning.shape = shape;
     tuning.group = kWgmmaShapes[shape].group;
     const WgmmaTiles tiles = wgmma_tiles(n, count, m, k, tuning, multiprocessors);
-    if (tiles.items > 2 * multiprocessors) tuning.lead = kLead;  // with fewer tiles a block only starts later
+    if (tiles.items > 2 * multiprocessors) tuning.lead = kLead;  // with fewer tiles it is only a delay
     const double us = wgmma_us(tiles, tuning, k, multiprocessors);
     if (shape == 0 || us < least) {
       least = us;
@@ -195,7 +197,7 @@ inline WgmmaTuning wgmma_tuning(const Params& p, int multiprocessors) {
   return wgmma_tuning(n, p.count, p.m, p.k, multiprocessors);
 }
 
-// As a plan tells it.
+// The tuning as a plan reports it.
 inline Tuning wgmma_told(const WgmmaTuning& tuning) {
   const bool split = tuning.split > 0;
   return {.threads = split ? kSplitThreads : kWgmmaThreads,

@@ -1,4 +1,5 @@
-// linear with weights of 8 and 4 bits on a GPU: the kernels that trits have, with another decoding. For .cu files only.
+// linear with weights of 8 and 4 bits on a GPU: the same kernels as for trits, with another decoding. For .cu files
+// only.
 #pragma once
 
 #include "ops/linear/cuda_choice.h"
@@ -8,7 +9,7 @@
 namespace tern::linear {
 namespace {
 
-// f with the weights of a problem.
+// Calls f with the weight type of a problem.
 template <class F>
 int with_wide(const Params& p, F f) {
   return p.format == Format::s8 ? f.template operator()<MmaWeights<8>>() : f.template operator()<MmaWeights<4>>();
@@ -24,7 +25,7 @@ constexpr FloatModes wide_modes() {
   return {float_workspace_bytes, float_serves<kSm>, launch_wide_modes<kSm>};
 }
 
-// --- what has mma.sync and nothing newer ---
+// --- generations that have mma.sync and nothing newer ---
 
 template <int kSm>
 std::size_t mma_wide_workspace(const Linear::Problem& p) {

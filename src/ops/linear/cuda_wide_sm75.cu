@@ -1,4 +1,4 @@
-// linear with weights of 8 and 4 bits for one generation of GPUs.
+// linear with weights of 8 and 4 bits for sm_75.
 #include "ops/linear/cuda_wide.h"
 
 namespace tern::linear {

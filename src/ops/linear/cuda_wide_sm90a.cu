@@ -1,5 +1,5 @@
-// linear with weights of 8 and 4 bits on Hopper: a few tokens by weights that stream through shared memory, more by
-// warpgroup products.
+// linear with weights of 8 and 4 bits on Hopper: weights that stream through shared memory for a few tokens, warpgroup
+// products for more.
 #include "ops/linear/cuda_stream.h"
 #include "ops/linear/cuda_wgmma_launch.h"
 #include "ops/linear/cuda_wide.h"
@@ -7,9 +7,10 @@
 namespace tern::linear {
 namespace {
 
-// Which of the warpgroups' kernels, by the times of 24 tunings of 182 problems on an H200: of n x k from 2560 x 2560 to
-// 128256 x 2560 and 9 to 1024 tokens. Up to 64 tokens blocks that share tiles are the fastest; with more they are where
-// whole tiles leave half of the multiprocessors without work, and each block has enough steps to be worth its sharing.
+// Chooses the warpgroup kernel, by the times of 24 tunings of 182 problems on an H200, with n x k from 2560 x 2560 to
+// 128256 x 2560 and 9 to 1024 tokens. Up to 64 tokens, blocks that share tiles are the fastest. With more tokens they
+// are the fastest only where whole tiles would leave half of the multiprocessors idle and each block has enough steps
+// to make sharing worthwhile.
 WgmmaTuning many_tokens(const Params& p, const cuda::Launch& launch) {
   constexpr std::int64_t kNarrow = 64, kLeastSteps = 4, kStepsWorthTwo = 36;
   WgmmaTuning tuning;
@@ -43,7 +44,7 @@ int launch_exact(const Params& p, std::byte* workspace, const cuda::Launch& laun
   return wgmma_launch<W>(p, workspace, launch, many_tokens(p, launch));
 }
 
-bool told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
+bool report_tuning(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
   const Params p = exact_part(problem);
   if (p.count == 0) return false;
   if (stream_told(p, launch, tuning)) return true;
@@ -64,6 +65,6 @@ int launch(const Params& all, std::byte* workspace, const cuda::Launch& launch) 
 
 }  // namespace
 
-constinit const Cuda wide_sm90a = {workspace_bytes, launch, told};
+constinit const Cuda wide_sm90a = {workspace_bytes, launch, report_tuning};
 
 }  // namespace tern::linear

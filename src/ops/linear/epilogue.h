@@ -1,4 +1,4 @@
-// From sums to results: the epilogue of linear for some rows and tokens, once for all instruction sets.
+// The epilogue of linear: turns the sums of some rows and tokens into results, once for all instruction sets.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ struct Epilogue {
     return S::load_i32(offsets);
   }
 
-  // What a group of columns adds to each row of a vector.
+  // Adds a group's sums, scaled, to the chains of a vector of rows.
   static F add_group(F chain, I sums, const float* scales) { return S::fma(S::to_float(sums), S::load(scales), chain); }
   static void add_group_to_tiles(const std::int32_t* sums, std::int32_t x_sum, const float* scales,
                                  std::int64_t scale_step, std::int64_t tiles, float* chain) {
@@ -65,9 +65,9 @@ struct Epilogue {
         S::store(chain + at, add_group(S::load(chain + at), S::add(S::load_i32(sums + at), less), scales + at));
   }
 
-  // Quotients of sums by a token's scale, correctly rounded without a division (Markstein): with the rounded reciprocal
-  // the first correction leaves less than an ulp and the second what a division gives. Sums are 0 or 1 to 2^31, so
-  // nothing of it leaves the normal numbers while the scale stays between 2^-60 and 2^60.
+  // Quotients of sums by a token's scale, correctly rounded without a division (Markstein): with the rounded
+  // reciprocal, the first correction leaves an error below an ulp, and the second gives what a division gives. The size
+  // of a sum is 0 or 1 to 2^31, so no step leaves the normal numbers while the scale is between 2^-60 and 2^60.
   struct Quotient {
     bool corrects;
     F s, minus, reciprocal;

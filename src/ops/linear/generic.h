@@ -1,5 +1,5 @@
-// The loops of linear, once, over any set of vector words. format/tile16.h has the picture of the weights.
-// It is long because few tokens, many tokens and floats walk over the same tiles with the same words.
+// The loops of linear, written once for any set of vector words. format/tile16.h has the picture of the weights.
+// It is long because few tokens, many tokens and floats go through the same tiles with the same words.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace tern::linear {
 namespace {
 
-// The loops over tiles: Planes says what the bytes of a line are.
+// The loops over tiles. Planes decodes the bytes of a line.
 template <class S, class Planes>
 struct Tiles {
   using F = typename S::F;
@@ -21,12 +21,12 @@ struct Tiles {
   using Sums = typename Planes::Sums;
   using A = typename Sums::A;
 
-  static constexpr bool kDecoded = requires { Planes::kDecoded; };  // the bytes of a line are its codes
+  static constexpr bool kDecoded = requires { Planes::kDecoded; };  // the bytes of a line are codes already
   static constexpr bool kFloats = requires { typename Planes::Columns; };
   static constexpr std::int64_t kLineColumns = Planes::kPlanes * kPlaneColumns;
-  static constexpr std::int64_t kDecodedBytes = Planes::kPlanes * kLineBytes;  // of a line, a byte a code
-  static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);    // of rows in a tile
-  // A register tile of 12 sums where there are 16 registers, of 16 where there are 32, or as many as the words say.
+  static constexpr std::int64_t kDecodedBytes = Planes::kPlanes * kLineBytes;  // of a line, one byte per code
+  static constexpr int kVectors = static_cast<int>(kLineBytes / S::kBytes);    // vectors of a tile
+  // Sums of a register tile: 12 with 16 registers, 16 with 32, or as many as the words say.
   static constexpr int tile_sums() {
     if constexpr (requires { S::kTileSums; })
       return S::kTileSums;
@@ -37,15 +37,16 @@ struct Tiles {
   static constexpr int kPanel = tile_sums() / kTiles / kVectors;
   // The most streams whose sums fit the registers. cpu_tuning.h chooses among 1, 2 and 4, by the processor.
   static constexpr int kStreams = kVectors == 1 ? 4 : 2;
-  static constexpr int kAtOnce = kVectors < 2 ? kVectors : 2;  // vectors of a tile that few tokens take together
-  static constexpr std::int64_t kCodesBytes = 20480;           // of decoded codes, in L1
+  static constexpr int kAtOnce = kVectors < 2 ? kVectors : 2;  // vectors of a tile handled together, with few tokens
+  static constexpr std::int64_t kCodesBytes = 20480;           // of decoded codes that stay in L1
 
-  // An address to fetch from, which may lie behind the end of what p points into.
+  // An address to prefetch, which may be beyond the end of what p points into.
   static const void* behind(const void* p, std::int64_t bytes) {
     return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(bytes));
   }
 
-  // Few tokens, with scaled codes: sums of `lines` lines of some streams, for the vectors of a tile from one on.
+  // Few tokens, with scaled codes: sums over `lines` lines of some streams, for kAtOnce vectors of a tile from `first`
+  // on.
   template <int kTokens, int kStreams>
   using StreamSums = I[kStreams][kAtOnce][kTokens];
   template <int kTokens, int kStreams>
@@ -102,8 +103,8 @@ struct Tiles {
   }
   static void add_to(I sums, std::int32_t* to) { S::store_i32(to, S::add(S::load_i32(to), sums)); }
 
-  // Lines of so many streams share the activations in their registers, where there are 32: a third less time in a
-  // cache.
+  // Lines of this many streams share the activations in registers, if there are 32 registers: a third less time when
+  // weights are in a cache.
   template <int kStreams>
   static constexpr int kLinesAtOnce = kVectors == 1 ? kStreams : 1;
   template <int kPlane, int kLines, int kTokens>
@@ -131,8 +132,8 @@ struct Tiles {
     if constexpr (kPlane + 1 < Planes::kPlanes) with_plane<kPlane + 1>(body);
   }
 
-  // One token keeps the tiles of all streams in its registers; more of them take the streams in turn.
-  // f<streams>(first stream).
+  // Calls body<streams>(first stream). One token keeps the tiles of all streams in registers; more tokens take one
+  // stream at a time.
   template <int kTokens, class Body>
   static void each_stream(int streams, Body body) {
     if constexpr (kTokens == 1) {
@@ -165,7 +166,7 @@ struct Tiles {
           grouped_tiles<kTokens, kNow>(tiles, i, first, vector, x);
       });
   }
-  // The groups of a tile of some streams, in chains of kChainGroups.
+  // All groups of one tile of each of some streams, in chains of kChainGroups.
   template <int kTokens, int kNow>
   static void grouped_tiles(const GroupedTiles& tiles, std::int64_t tile, int stream, int first,
                             Tokens<std::int8_t> x) {
@@ -211,8 +212,8 @@ struct Tiles {
     });
   }
 
-  // Where a register tile has its codes from: vector v of four columns of a line. Decoded ones were left by the first
-  // panel, which has them from the weights.
+  // Where a register tile gets its codes: vector() returns vector v of four columns of a line. The first panel decodes
+  // the weights (PackedCodes) and stores the codes, which the other panels read (DecodedCodes).
   struct DecodedCodes {
     const std::uint8_t* codes;
     std::int64_t tile_bytes;
@@ -226,7 +227,7 @@ struct Tiles {
   struct PackedCodes {
     const std::uint8_t* w;
     std::int64_t w_tile_bytes;
-    std::int64_t next;  // what comes after these tiles lies so many bytes on
+    std::int64_t next;  // bytes to what comes after these tiles, to prefetch it
     std::uint8_t* codes;
     std::int64_t tile_bytes;
     void fetch(std::int64_t line) const { S::prefetch_l2(behind(w + line * kLineBytes, next)); }
@@ -266,7 +267,7 @@ struct Tiles {
     });
   }
 
-  // f<tokens>(first token), for panels of at most kMost, as even as they can be.
+  // Calls body<tokens>(first token) for panels of at most kMost tokens and about equal size.
   template <int kMost, class Body>
   static void each_panel(std::int64_t tokens, Body body) {
     const std::int64_t panels = (tokens + kMost - 1) / kMost;
@@ -313,7 +314,7 @@ struct Tiles {
       for (int v = 0; v < kRows; ++v) part[t][v] = Sums::template dot<kFour>(part[t][v], code[v], with);
     }
   }
-  // The same pointer, of which the compiler knows nothing: it stays a register and is not worked out from others.
+  // Hides where a pointer comes from, so that the compiler keeps it in a register and does not compute it from others.
   template <class T>
   static T* hidden(T* p) {
     asm volatile("" : "+r"(p));
@@ -321,11 +322,11 @@ struct Tiles {
   }
 
   static constexpr std::int64_t kFloatAhead = 1024;  // 1 to 4 KiB are alike on a Xeon (model 207)
-  // Floats: a chain for each row, in the order of the columns, whatever the width and the path.
+  // Floats: one chain of additions per row, in the order of the columns, whatever the vector width and the path.
   template <int kTokens>
   static void float_packed(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles, std::int64_t lines,
                            Tokens<float> x, float* sums, std::int64_t ld) {
-    constexpr int kTogether = kTokens == 1 ? 4 : 2;  // chains enough to hide an addition
+    constexpr int kTogether = kTokens == 1 ? 4 : 2;  // enough chains to hide the latency of an addition
     std::int64_t i = 0;
     for (; i + kTogether <= tiles; i += kTogether)
       float_tiles<kTokens, kTogether>(w + i * tile_bytes, tile_bytes, lines, x, sums + i * kTileRows, ld);
@@ -397,7 +398,7 @@ struct Tiles {
       float_decoded<kTilesNow, kTokens>(trits, p.lines, {p.x.x + t * p.x.stride, p.x.stride}, p.sums + t * p.ld, p.ld);
     });
   }
-  // Not inlined: beside each other the panels spill their sums.
+  // Not inlined: panels in one function would spill their sums.
   template <int kTilesNow, int kTokens>
   [[gnu::noinline]] static void float_decoded(const float* trits, std::int64_t lines, Tokens<float> x, float* sums,
                                               std::int64_t ld) {

@@ -20,7 +20,7 @@ constexpr WordTable<Activation, 2> kActivations = {
     {{Activation::none, "none"}, {Activation::squared_relu, "squared_relu"}}};
 constexpr WordTable<LinearMath, 2> kMaths = {{{LinearMath::w2a8, "w2a8"}, {LinearMath::w2_float, "w2_float"}}};
 
-// The arguments of each matrix by name, made beforehand: a run that succeeds formats nothing.
+// The names of each matrix's arguments, made at compile time: a run that succeeds formats nothing.
 enum Argument : std::size_t { kWeights, kY, kBias, kResidual };
 constexpr std::string_view kArguments[][Linear::kMaxMatrices + 1] = {
     {"weights", "weights[0]", "weights[1]", "weights[2]", "weights[3]", "weights[4]", "weights[5]", "weights[6]",
@@ -33,7 +33,7 @@ std::string_view argument(const Linear::Problem& p, Argument what, std::size_t i
   return kArguments[what][p.matrices.size() == 1 ? 0 : i + 1];
 }
 
-// "bias+squared_relu+residual", "none"; several matrices by commas.
+// "bias+squared_relu+residual" or "none"; a list with commas for several matrices.
 std::string epilogue_words(const Linear::Problem& p) {
   std::string all;
   for (const Linear::Matrix& m : p.matrices) {
@@ -47,10 +47,11 @@ std::string epilogue_words(const Linear::Problem& p) {
   return all;
 }
 
-// Tokens, and rows of all matrices together: kernels count them, and places a block behind them, in 32 bits.
+// The most tokens, and the most rows of all matrices together: kernels count them, up to a block beyond the last, in 32
+// bits.
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
 
-// What no kernel can do, or an empty string.
+// Why no kernel can solve the problem, or an empty string.
 std::string refused(const Linear::Problem& p) {
   if (p.k > linear::kMaxK) return fmt::format("k is {}, above {}: an int32 sum might not fit", p.k, linear::kMaxK);
   if (p.math == LinearMath::w2_float && !is_trits(p.format))
@@ -132,7 +133,7 @@ Result<linear::Matrix> bind_matrix(const Where& where, const Linear::Problem& p,
   return matrix;
 }
 
-// Whatever one matrix writes, no other reads or writes; the weights themselves neither.
+// Checks that no output overlaps what another matrix reads or writes, x_scales, or any weights.
 Status check_outputs_apart(const Linear::Problem& p, const Linear::Args& args) {
   for (std::size_t i = 0; i < p.matrices.size(); ++i) {
     const ByteSpan y = bytes_of(args.outputs[i].y);

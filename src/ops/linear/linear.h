@@ -2,10 +2,10 @@
 //
 //     w2a8      dot = exact int32 sum; t = float(dot) / s[m] * w_scale          the same bits from every kernel
 //     w2_float  t = sum of x * trit, in f32; t * w_scale                        within the bound of docs/numerics.md
-// Codes are trits, or of 8 or 4 bits (s8, s4): these with w2a8 alone.
 //     then      + bias, squared ReLU, + residual, rounded to y's type
-// Group scales: of w2a8 on a CPU, chains of t = fma(float(dot_g), w_scale[n, g], t), the same bits from every kernel;
-// else a float mode, t = sum over g of sum_g * w_scale[n, g].
+// Codes are trits, or have 8 or 4 bits (s8, s4), which w2a8 alone takes.
+// Group scales: w2a8 on a CPU computes chains of t = fma(float(dot_g), w_scale[n, g], t), the same bits from every
+// kernel. Otherwise it is a float mode: t = sum over g of sum_g * w_scale[n, g].
 #pragma once
 
 #include <array>
@@ -19,14 +19,15 @@ namespace tern {
 namespace linear {
 
 inline constexpr std::int64_t kMaxK = (std::int64_t{1} << 24) - 1;  // beyond it an int32 sum might not fit
-// The most products of int8 and a weight that are certain to fit an int32: none is larger than 128 times the largest.
+// The most products of int8 and a weight whose sum is certain to fit an int32: a product is at most 128 times the
+// largest weight.
 constexpr std::int64_t max_summed(Format format) {
   const std::int64_t largest = format == Format::s8 ? 128 : format == Format::s4 ? 8 : 1;
   return ((std::int64_t{1} << 31) - 1) / (128 * largest);
 }
 static_assert(max_summed(Format::i2) == kMaxK && max_summed(Format::s8) == (1 << 17) - 1);
 
-// What a kernel gets: checked arguments as pointers and steps.
+// What a kernel gets: checked arguments, as pointers and strides.
 struct Matrix {
   Linear::Matrix spec;
   const PackedWeights::State* weights = nullptr;
@@ -50,7 +51,7 @@ struct Params {
   std::array<Matrix, Linear::kMaxMatrices> matrices = {};
 };
 
-// Exact: every bit is decided by the contract.
+// Whether the sums are exact integers, so that every kernel returns the same bits.
 inline bool exact(LinearMath math, const Granularity& granularity) {
   return math == LinearMath::w2a8 && granularity.kind != Granularity::Kind::group;
 }

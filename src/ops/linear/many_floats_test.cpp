@@ -1,5 +1,5 @@
-// Float modes with many tokens: every GPU kernel within the stated bound of float64, exact matrices beside them to the
-// bit. Skipped where there is no GPU.
+// Float modes with many tokens: every GPU kernel is within the stated bound of float64, and exact matrices of the same
+// problem have the CPU's bits. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
 #include "tests/support/linear_checks.h"
@@ -17,7 +17,7 @@ class ManyFloats : public ::testing::Test {
     kernels_ = gpu_and_cpu_kernels(format);
     ASSERT_FALSE(kernels_.cuda.empty());
   }
-  // Each of the first kernels of the list within the bound; the best alone where problems are large.
+  // Compares the first `kernels` kernels of the list with the bound. Large problems run the best kernel only.
   void expect_good(const LinearCase& c, std::size_t kernels) {
     const Truth truth = truth_of(c);
     const auto want = run_linear(kernels_.cpu.entry, c, 8);
@@ -79,7 +79,7 @@ TEST_F(ManyFloats, WithinTheBound) {
         }
 }
 
-// Floats that become token_i8 on the way: their integers are the CPU's, so the CPU's results are near.
+// Floats quantized to token_i8: the integers are the CPU's, so results are close to the CPU's.
 TEST_F(ManyFloats, QuantizedOnTheWay) {
   Random random(52);
   for (const DType x : {DType::f32, DType::f16, DType::bf16})
@@ -103,8 +103,8 @@ TEST_F(ManyFloats, QuantizedOnTheWay) {
       }
 }
 
-// So many rows that one token has a kernel of its own on Hopper, with the bits of the one for several. Two matrices, so
-// that a block has rows of both.
+// With so many rows, Hopper has a separate kernel for one token, with the same bits as the kernel for several tokens.
+// Two matrices, so that a block has rows of both.
 TEST_F(ManyFloats, OneTokenOfWiderWeights) {
   Random random(54);
   std::size_t turn = 0;
@@ -112,7 +112,7 @@ TEST_F(ManyFloats, OneTokenOfWiderWeights) {
     use_kernels_of(format);
     for (const std::int64_t k : {128, 300, 640, 1152, 9216})
       for (const std::int64_t group : {128, 64, 32, 256}) {
-        if (k == 9216 && (format == Format::s8 || group == 64)) continue;  // long enough already
+        if (k == 9216 && (format == Format::s8 || group == 64)) continue;  // the others take long enough
         ++turn;
         Linear::Problem p{.m_max = 2, .k = k, .x_dtype = turn % 4 == 0 ? DType::bf16 : DType::i8, .format = format};
         p.matrices = {{.n = 4001, .granularity = Granularity::group(group), .bias = turn % 2 == 0},
@@ -142,7 +142,7 @@ TEST_F(ManyFloats, MixedWithExactOnes) {
                     {.n = 40, .granularity = Granularity::group(50)}};
       if (mode.math == LinearMath::w2a8) p.matrices.push_back({.n = 9, .y_dtype = DType::i32});
       LinearCase c = make_case(p, random);
-      if (mode.math == LinearMath::w2a8) {  // bare sums are not what truth has; they are compared with the CPU's
+      if (mode.math == LinearMath::w2a8) {  // truth_of() has no bare sums: compare them with the CPU's
         LinearCase bare = c;
         bare.problem.matrices = {p.matrices.back()};
         bare.weights = {c.weights.back()};

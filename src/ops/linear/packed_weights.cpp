@@ -1,4 +1,4 @@
-// Tiles canonical weights, in parallel over tiles.
+// Packs canonical weights into tiles, in parallel over tiles.
 #include "ops/linear/packed_weights.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Packer {
   Packer(const CanonicalWeights& weights, const Tile16& tile, std::uint8_t* out)
       : w_(weights), tile_(tile), out_(out) {}
 
-  // Returns whether every code is one that the format has.
+  // Returns whether every code is valid in its format.
   bool pack_tile(std::int64_t t) const {
     std::uint8_t* line = out_ + t * tile_.tile_bytes();
     bool all = true;
@@ -53,7 +53,7 @@ class Packer {
       default: return pack_i2(codes, column, count, out);
     }
   }
-  // One row of a line from its codes from a column on; a row that is not there is padding.
+  // Packs one row of a line from its codes, from `column` on; a padding row has no codes.
   static bool pack_i2(const std::uint8_t* codes, std::int64_t column, std::int64_t count, std::uint8_t* out) {
     std::uint32_t word = Tile16::kPadding;
     if (codes != nullptr && count == 16 && column % 4 == 0) {
@@ -83,7 +83,8 @@ class Packer {
     return trits;
   }
 
-  // Two's complement with its highest bit turned over is 8 more. Columns 0 to 3 go to the low halves of four bytes.
+  // Flipping the highest bit of a two's complement code adds 8. Columns 0 to 3 go to the low halves of four bytes, the
+  // others to the high halves.
   static bool pack_s4(const std::uint8_t* codes, std::int64_t column, std::int64_t count, std::uint8_t* out) {
     std::memset(out, 0x88, 4);
     if (codes == nullptr) return true;
@@ -99,7 +100,7 @@ class Packer {
   std::uint8_t* out_;
 };
 
-// A state whose codes and scales have their places in the memory, which are yet to be filled.
+// A state whose codes and scales have their memory and are still to be filled in.
 struct Places {
   PackedWeights::State state;
   std::uint8_t* codes = nullptr;
@@ -120,7 +121,7 @@ struct Places {
   }
 };
 
-// Each thread touches first what it would read, so that pages lie near it.
+// Each thread is the first to touch what it will read, so that the pages are in memory close to it.
 void touch_first(const Places& places, const Threads& threads) {
   constexpr std::int64_t kPage = 4096;
   const Tile16& tile = places.state.tile;
@@ -134,7 +135,7 @@ void touch_first(const Places& places, const Threads& threads) {
 
 constexpr std::int64_t kPieceBytes = 4 << 20;  // canonical, for all threads together
 
-// Tiles parts of pieces as they come.
+// Packs parts of pieces into tiles as they arrive.
 class TileSink final : public RowSink {
  public:
   TileSink(const Places& places, std::uint8_t* buffer) : places_(places), buffer_(buffer) {}
@@ -176,7 +177,7 @@ Status check_weight_scales(const CanonicalWeights& w) {
   if (is_trits(w.format)) return check_scales(kWhere, "scales", w.scales, count);
   for (std::int64_t i = 0; i < count; ++i) {
     float scale = 0;
-    std::memcpy(&scale, w.scales + i, sizeof scale);  // of any alignment
+    std::memcpy(&scale, w.scales + i, sizeof scale);  // may be unaligned
     if (!std::isfinite(scale))
       return with(infinite_scale(scale),
                   error_at(i, Code::invalid_scale, kWhere, "scales[{}] is {}; it must be finite", i, scale));
@@ -221,7 +222,7 @@ Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const G
   const TileMma mma = TileMma::of(n, k, mma_bits(format));
   const auto codes = on_gpu ? checked_mul(mma.row_tiles, mma.column_tiles * mma.tile_bytes())
                             : checked_mul(tile.tiles, tile.tile_bytes());
-  // Before the scales, of which there are a quarter as many at most: their product cannot overflow then.
+  // Checked before the scales, so that their count cannot overflow: there are at most four per byte of codes.
   if (!codes || *codes > limit) return too_large();
   const auto scales = checked_mul(PackedScales::of(n, k, granularity).count, std::int64_t{sizeof(float)});
   if (!scales || *scales > limit) return too_large();

@@ -15,19 +15,19 @@ struct PackedWeights::State {
   Granularity granularity;
   DeviceId device = {};
   Tile16 tile;                          // the order of the codes on a CPU; on a GPU they are a TileMma
-  const std::uint8_t* codes = nullptr;  // of the device
-  // One scale for a tensor, else in the order of PackedScales.
+  const std::uint8_t* codes = nullptr;  // in the device's memory
+  // One scale for a whole tensor, otherwise in the order of PackedScales.
   const float* scales = nullptr;
   std::size_t bytes = 0;
   std::uint64_t checksum = 0;
   Tensor memory;  // empty when the memory is the caller's
 };
 
-// What linear multiplies: trits, and weights of 8 and 4 bits, whose scales may have either sign or be 0.
+// The weights that linear takes: trits, and weights of 8 and 4 bits, whose scales may have either sign or be 0.
 constexpr bool is_trits(Format format) { return format == Format::i2 || format == Format::b3; }
 constexpr bool linear_takes(Format format) { return is_trits(format) || format == Format::s8 || format == Format::s4; }
 
-// Rows of canonical codes with their scales, checked. Tiles keep the format.
+// Rows of canonical codes with their scales. Packed tiles keep the format.
 struct CanonicalWeights {
   const std::uint8_t* codes = nullptr;
   std::int64_t stride_bytes = 0;
@@ -44,8 +44,8 @@ constexpr std::size_t packed_alignment(DeviceKind device) { return device == Dev
 
 struct RowReader;
 
-// Fills state.codes and state.scales, which lie in `memory`, from codes that lie on the host; each thread touches first
-// what it would read. With a reader the rows come from it (row_pieces.h).
+// Fills state.codes and state.scales, which are in `memory`, from codes on the host. Each thread is the first to touch
+// what it will read. With a reader, rows come from it (row_pieces.h).
 Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const RowReader* reader,
                                           const Threads& threads, std::span<std::byte> memory);
 inline Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights, const Threads& threads,
@@ -53,10 +53,10 @@ inline Result<PackedWeights::State> pack_weights(const CanonicalWeights& weights
   return pack_weights(weights, nullptr, threads, memory);
 }
 
-// Finite, and above 0 where the format is one of trits.
+// Checks that scales are finite and, for trits, above 0.
 Status check_weight_scales(const CanonicalWeights& weights);
-// The error of a code that is no trit, whose row is `codes`; and of the first among rows, which begin at `first_row`:
-// there must be one.
+// The error of a code that is no trit: of the code at `at`, whose row is `codes`, and of the first such code among rows
+// that begin at `first_row`, where there must be one.
 struct CodePlace {
   std::int64_t row = 0;
   std::int64_t column = 0;
@@ -65,8 +65,8 @@ Error invalid_code_at(Format format, const std::uint8_t* codes, std::int64_t k, 
 Error invalid_code_error(const CanonicalWeights& rows, std::int64_t first_row);
 std::span<const std::uint8_t> scale_bytes(const CanonicalWeights& weights);
 
-// Scales in the order in which kernels read them, the same on CPUs and GPUs: those of a tile's rows and of a group side
-// by side, group after group, tile after tile. Rows that are not there have 1.
+// Scales in the order in which kernels read them, on CPUs and GPUs: the scales of a tile's 16 rows for its first group,
+// for its next groups, then those of the next tile. Padding rows have scale 1.
 struct PackedScales {
   std::int64_t rows = 0;  // of whole tiles
   std::int64_t count = 0;

@@ -1,4 +1,4 @@
-// What of a problem the kernels for tensor cores leave to the plain one, as selection says it.
+// Tells selection what of a problem the kernels for tensor cores leave to the plain kernel, and why.
 #include <array>
 
 #include "base/errors.h"
@@ -40,7 +40,7 @@ std::string reason_of(const Linear::Problem& p, const float_modes::Served& serve
 }  // namespace
 
 void add_plain_parts(const Linear::Problem& p, ProblemFacts& facts) {
-  // The rows that integer kernels take, and the other matrices, which go to the float modes all together or not at all.
+  // Integer kernels take some matrices; the rest goes to the float modes, all together or not at all.
   std::vector<std::size_t> rest;
   bool integers = false;
   for (std::size_t i = 0; i < p.matrices.size(); ++i) {

@@ -1,8 +1,9 @@
-// How the 64 bytes of a line become codes: by planes of four neighbouring columns, a vector of bytes each.
+// Decodes the 64 bytes of a line to codes. A plane is a vector of bytes: the codes of four neighbouring columns.
 //
-// codes<i>() are the codes of plane i. scaled<i>() are the same times 2^shift(sum(i)), which costs less; few tokens
-// add these up in sum number sum(i), and shift the sum when it is emptied. Sums count steps of codes up to 2: kScale
-// and kCodeScale are how much larger scaled codes and codes may be. kZero is the code of a weight of 0.
+// codes<i>() returns the codes of plane i. scaled<i>() returns them times 2^shift(sum(i)), which costs less. Few tokens
+// accumulate scaled codes in sum number sum(i) and shift that sum back when they flush it. Sums count their steps for
+// codes up to 2: kScale and kCodeScale say how many times larger scaled codes and codes may be. kZero is the code of a
+// weight of 0.
 #pragma once
 
 #include "format/tile16_b3.h"
@@ -16,15 +17,15 @@ struct Sequence {};
 
 constexpr Tile16B3 kB3;  // a copy for each instruction set
 
-// Sums of products of small codes, narrow ones where the words have them so.
+// Sums of products of small codes; narrow ones, if the words have these.
 template <class S>
 struct CodeSums {
   using U = typename S::U;
   using A = typename S::A;
   static constexpr std::size_t kFlushSteps = S::kFlushSteps;
   static A zero() { return S::zero_a(); }
-  // Codes by four columns of a line of activations: they are spread over a vector, unless the words take them from one
-  // that holds the line.
+  // Codes are multiplied with four columns of a line of activations, which are broadcast to a vector unless the words
+  // select them from a vector that holds the line.
   static constexpr bool kDotsLane = requires(A a, U u) { S::template dot_lane<0>(a, u, u); };
   template <int kFour>
   static U activations(const std::int8_t* line) {
@@ -46,7 +47,7 @@ struct CodeSums {
   }
 };
 
-// The same of codes that are any byte: in int32, wrapping around.
+// The same for codes of any byte value: int32 sums, which wrap around.
 template <class S>
 struct ByteSums {
   using U = typename S::U;
@@ -68,7 +69,7 @@ struct ByteSums {
   }
 };
 
-// Four codes a byte: a shift and a mask, or the mask alone.
+// Four codes per byte: a shift and a mask, or the mask alone.
 template <class S>
 struct I2Planes {
   using U = typename S::U;
@@ -96,7 +97,7 @@ struct I2Planes {
   }
 };
 
-// Five codes a byte: format/tile16_b3.h. Sums of int16 have no room for scaled codes.
+// Five codes per byte (format/tile16_b3.h). int16 sums have no room for scaled codes.
 template <class S>
 struct B3Planes {
   using U = typename S::U;
@@ -135,7 +136,7 @@ struct B3Planes {
   }
 };
 
-// Two codes a byte, 0 to 15.
+// Two codes per byte, 0 to 15.
 template <class S>
 struct S4Planes {
   using U = typename S::U;
@@ -158,7 +159,7 @@ struct S4Planes {
   }
 };
 
-// A code a byte: there is nothing to decode. Words whose products want signed bytes turn them into these.
+// One code per byte, so there is nothing to decode. Words whose products need signed bytes convert them.
 template <class S>
 struct S8Planes {
   using U = typename S::U;

@@ -1,5 +1,5 @@
-// The GPU's kernels for many tokens, by problems that reach each of their shapes: the CPU's bits, nothing written
-// beside them. Skipped where there is no GPU.
+// Tests the GPU kernels for many tokens with problems that reach each of their shapes: they return the CPU's bits and
+// write nothing outside of y. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,9 +9,9 @@
 namespace tern::test {
 namespace {
 
-// Problems that a GPU of 132 multiprocessors takes with a certain shape of tiles (cuda_wgmma_tuning.h), with tails in
-// m, n and k: one that the copy engine stores, one of odd rows, one of four matrices. Another GPU, or another fit of
-// the choice, takes them with other shapes, with the same bits.
+// Problems for which a GPU of 132 multiprocessors chooses a certain shape of tiles (cuda_wgmma_tuning.h), with tails in
+// m, n and k: one whose results the copy engine stores, one with odd rows, one with four matrices. Another GPU, or
+// another fit of the times, may choose other shapes; the bits are the same.
 struct Reach {
   const char* shape;
   struct {
@@ -74,49 +74,49 @@ class Prefill : public ::testing::Test {
   }
   void TearDown() override { asked_tuning = nullptr; }
 
-  // Scales of tokens as they are, and some so small or large that a quotient is not corrected but divided.
+  // Makes some scales of tokens so small or large that the quotient is a division, not a corrected product.
   static void spread_scales(LinearCase& c) {
     constexpr float kFar[] = {0x1p-61F, 0x1.8p-100F, 0x1p61F, 0x1.fp90F, 0x1p-60F, 0x1p60F};
     for (std::size_t i = 0; i < c.x_scales.size(); i += 5) c.x_scales[i] = kFar[i / 5 % std::size(kFar)];
   }
-  // The CPU's bits; y, its gaps and what lies around it are poisoned before, and inputs looked at after (gpu.h).
+  // Expects the CPU's bits. gpu.h poisons y, its gaps and what is around it before a run, and checks the inputs after.
   void expect_the_cpus_bits(const LinearCase& c, std::span<const Tuning> tunings = {}) {
     const auto want = run_linear(kernels_.cpu.entry, c, 8);
     ASSERT_TRUE(want.status.ok()) << want.status.error().str();
-    tell(c.problem);
-    const auto look = [&](const Tuning* tuning) {
+    note_tuning(c.problem);
+    const auto run_with = [&](const Tuning* tuning) {
       asked_tuning = tuning;
       const auto got = run_linear(kernels_.cuda[0].entry, c);
       asked_tuning = nullptr;
       const std::string words = tuning == nullptr ? "" : name(*tuning);
       ASSERT_TRUE(got.status.ok()) << got.status.error().str();
-      for (std::size_t i = 0; i < want.y.size(); ++i)  // in one piece: a message of millions of bytes helps nobody
+      for (std::size_t i = 0; i < want.y.size(); ++i)  // ASSERT_EQ would print millions of bytes
         ASSERT_TRUE(got.y[i] == want.y[i]) << "matrix " << i << ' ' << describe(c) << ' ' << words;
     };
-    look(nullptr);
+    run_with(nullptr);
     for (const Tuning& tuning : tunings) {
       if (HasFatalFailure()) return;
-      look(&tuning);
+      run_with(&tuning);
     }
   }
-  // What a plan says of its cut.
-  void tell(const Linear::Problem& p) {
+  // Remembers the tuning that a plan reports.
+  void note_tuning(const Linear::Problem& p) {
     auto plan = LinearPlan::select(*gpu(), p);
     ASSERT_TRUE(plan.ok()) << plan.error().str();
-    if (const auto& told = plan->tuning()) told_.insert({told->grid, told->split});
+    if (const auto& tuning = plan->tuning()) tunings_.insert({tuning->grid, tuning->split});
   }
-  // Where problems were found for it: both kernels, and every split of the one that splits.
+  // On the kind of GPU for which the problems were found, they reach both kernels and every split.
   void expect_every_split() const {
     const Device& device = gpu()->device();
     if (!device.capabilities.has(Capability::sm_90a) || device.gpu->multiprocessors != 132) return;
-    EXPECT_TRUE(told_.contains({GridStrategy::occupancy, 1}));
-    for (const int split : {1, 2, 4, 8}) EXPECT_TRUE(told_.contains({GridStrategy::fixed, split})) << split;
+    EXPECT_TRUE(tunings_.contains({GridStrategy::occupancy, 1}));
+    for (const int split : {1, 2, 4, 8}) EXPECT_TRUE(tunings_.contains({GridStrategy::fixed, split})) << split;
   }
   GpuAndCpu kernels_;
-  std::set<std::pair<GridStrategy, int>> told_;
+  std::set<std::pair<GridStrategy, int>> tunings_;
 };
 
-constexpr std::int64_t kSmall = 60'000'000;  // products; more are run once, not with every tuning
+constexpr std::int64_t kSmall = 60'000'000;  // products; larger problems run once, without kTunings
 const Tuning kTunings[] = {{.dependent_launch = false},
                            {.split = 1},
                            {.split = 2, .dependent_launch = false},
@@ -128,7 +128,7 @@ std::span<const Tuning> tunings_for(std::int64_t products) {
   return products < kSmall ? std::span(kTunings) : std::span<const Tuning>();
 }
 
-// Rows of 16-byte pieces, half-width results, every step of the epilogue: stored by the copy engine.
+// Rows of whole 16-byte pieces, 2-byte results and every step of the epilogue: the copy engine stores these.
 TEST_F(Prefill, EveryShapeWhereTheCopyEngineStores) {
   Random random(41);
   for (const Reach& reach : kReaches) {
@@ -150,7 +150,7 @@ TEST_F(Prefill, EveryShapeWhereTheCopyEngineStores) {
   expect_every_split();
 }
 
-// Nothing is on a boundary: rows of y with gaps, tokens that are copied first.
+// Nothing is aligned: rows of y have gaps, and tokens are copied first.
 TEST_F(Prefill, EveryShapeWithOddRows) {
   Random random(42);
   const DType types[] = {DType::f32, DType::i32, DType::f16, DType::bf16};
@@ -171,7 +171,7 @@ TEST_F(Prefill, EveryShapeWithOddRows) {
   expect_every_split();
 }
 
-// Tokens of floats, four matrices of four types.
+// Float tokens, and four matrices of four types.
 TEST_F(Prefill, EveryShapeWithSeveralMatrices) {
   Random random(43);
   const DType types[] = {DType::bf16, DType::f32, DType::f16, DType::i8};
@@ -201,7 +201,7 @@ TEST_F(Prefill, EveryTail) {
   for (const std::int64_t m : {9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 81, 96, 97, 127, 128, 129, 255, 256, 257})
     for (const std::int64_t n : {1, 8, 63, 64, 65, 127, 129, 136, 255, 257})
       for (const std::int64_t k : {1, 15, 16, 127, 128, 129, 144, 513}) {
-        if ((turn++ * 7) % 5 > 1) continue;  // two of five, all of each dimension with some of the others
+        if ((turn++ * 7) % 5 > 1) continue;  // runs two of five: each value of a dimension with some of the others
         Linear::Problem p{.m_max = m, .k = k, .x_dtype = turn % 4 == 0 ? DType::bf16 : DType::i8};
         p.matrices = {epilogues[turn % epilogues.size()]};
         p.matrices[0].n = n;
@@ -213,8 +213,8 @@ TEST_F(Prefill, EveryTail) {
       }
 }
 
-// Weights of 8 and 4 bits: up to 64 tokens 1, 2, 4 or 8 blocks share a tile, as k and n have it; with more, whole tiles
-// or, of few, shared ones.
+// Weights of 8 and 4 bits. Up to 64 tokens, 1, 2, 4 or 8 blocks share a tile, depending on n and k; with more tokens,
+// tiles are whole, or shared where they are few.
 TEST_F(Prefill, WiderWeights) {
   Random random(45);
   const auto epilogues = all_epilogues();
@@ -248,8 +248,8 @@ TEST_F(Prefill, WiderWeights) {
   }
 }
 
-// So many tokens that a few rows are tiles enough, or so few that blocks share one: small problems, for tools that look
-// at every access.
+// Small problems, for tools that check every memory access: so many tokens that a few rows make enough tiles, or so few
+// that blocks share a tile.
 TEST_F(Prefill, SmallProblemsOfWiderWeights) {
   Random random(46);
   for (const Format format : {Format::s8, Format::s4}) {

@@ -1,4 +1,4 @@
-// The slow truth of linear: docs/numerics.md said again in code, one output at a time, on one thread.
+// The slow reference of linear: docs/numerics.md as plain code, one output at a time, on one thread.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

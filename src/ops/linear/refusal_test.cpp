@@ -1,4 +1,4 @@
-// Every way to ask linear for what cannot be, and the words of its refusal.
+// Every problem and argument that linear refuses, and the words of its error.
 #include <gtest/gtest.h>
 
 #include "tests/support/linear_runner.h"
@@ -23,7 +23,7 @@ class LinearBind : public testing::Test {
     x = {made.x_bytes.data(), DType::i8, {3, 40}};
     x_scales = {made.x_scales.data(), DType::f32, {3}};
   }
-  // The error's text, or nothing.
+  // Binds the arguments; returns the error's text, or an empty string.
   std::string bound() {
     const auto params = OpTraits<Linear>::bind(problem, {.x = x, .x_scales = x_scales, .outputs = {&output, outputs}});
     return params.ok() ? "" : params.error().str();

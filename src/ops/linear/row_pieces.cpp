@@ -13,7 +13,7 @@
 namespace tern {
 namespace {
 
-constexpr std::int64_t kBytesOfThread = 16384;  // fewer are not worth one
+constexpr std::int64_t kBytesOfThread = 16384;  // fewer bytes are not worth a thread
 
 void add_rows(RunningChecksum& sum, const CanonicalWeights& rows, std::int64_t line_bytes) {
   const auto bytes = static_cast<std::size_t>(line_bytes);
@@ -26,7 +26,7 @@ void add_rows(RunningChecksum& sum, const CanonicalWeights& rows, std::int64_t l
 RowPieces RowPieces::of(const CanonicalWeights& w, std::int64_t row_block, std::int64_t piece_bytes) {
   static_assert(Tile16::kRows == TileMma::kRows);
   RowPieces pieces{.line_bytes = row_bytes(w.format, w.k)};
-  pieces.unit = std::min(std::lcm(Tile16::kRows, row_block), std::max<std::int64_t>(w.n, 1));  // it may be all rows
+  pieces.unit = std::min(std::lcm(Tile16::kRows, row_block), std::max<std::int64_t>(w.n, 1));  // at most all rows
   const std::int64_t units =
       std::max<std::int64_t>(piece_bytes / std::max<std::int64_t>(pieces.line_bytes * pieces.unit, 1), 1);
   pieces.rows = pieces.line_bytes > 0 ? std::min(units * pieces.unit, w.n) : 0;

@@ -1,4 +1,4 @@
-// Rows of weights on their way in pieces: each arrives once, in order, and the checksum is that of all.
+// Passing rows of weights in pieces: each row arrives once, in order, and the checksum is that of all rows.
 #include "ops/linear/row_pieces.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ CanonicalWeights canonical(const Weights& w) {
           .format = w.format};
 }
 
-// Keeps what it gets. Pieces go to two buffers in turn, as on their way to a GPU.
+// Keeps the rows it gets. Pieces go to two buffers in turn, as when they are sent to a GPU.
 class Keeper final : public RowSink {
  public:
   Keeper(const Weights& w, const RowPieces& pieces) : line_(pieces.line_bytes), all_(w.codes.size(), 0xEE) {
@@ -100,7 +100,7 @@ TEST(RowPieces, EveryRowArrivesOnce) {
   }
 }
 
-// Rows that lie in memory are not copied, wherever they lie.
+// Rows that are in memory are not copied, whatever their stride.
 TEST(RowPieces, RowsInMemoryStayThere) {
   const Weights w = make_weights(100, 40, Granularity::row(), Format::s8);
   std::vector<std::uint8_t> apart(100 * 64, 0xEE);
@@ -133,7 +133,7 @@ TEST(RowPieces, OfNothing) {
   }
 }
 
-// Of two rows that cannot be read, in the hands of different threads, the first is told; nothing behind it is taken.
+// Two rows, read by different threads, fail: the error is that of the first, and no further piece is taken.
 TEST(RowPieces, TheFirstErrorIsTold) {
   const Weights w = make_weights(400, 600, Granularity::row(), Format::s8);
   const Threads threads(4, {});

@@ -1,5 +1,5 @@
-// Compares a linear kernel, the reference too, with the truth that starts from canonical codes: bits where the contract
-// decides them, on the inputs that overflow narrow sums; float modes within their bound.
+// Compares a linear kernel, or the reference, with a truth computed from canonical codes: to the bit where the contract
+// decides the bits, also on inputs that overflow narrow sums; float modes within their bound.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -68,7 +68,7 @@ Input random_input(Random& random, Format format, bool exact, std::int64_t most_
   return in;
 }
 
-// y's elements, each of four bytes.
+// Returns y's elements, of four bytes each.
 Result<std::vector<std::uint32_t>> run(const Context& context, const std::string& kernel, const Input& in) {
   const Linear::Problem& p = in.problem;
   const Linear::Matrix& m = p.matrices[0];
@@ -94,7 +94,7 @@ Result<std::vector<std::uint32_t>> run(const Context& context, const std::string
   return y;
 }
 
-// The first element that is not what it must be, or nothing.
+// Describes the first wrong element; empty if there is none.
 std::string difference(const Input& in, const std::vector<std::uint32_t>& got, bool exact) {
   const Linear::Problem& p = in.problem;
   const auto n = static_cast<std::size_t>(p.matrices[0].n);
@@ -129,7 +129,7 @@ std::string difference(const Input& in, const std::vector<std::uint32_t>& got, b
 
 Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel) {
   TERN_ASSIGN(format, parse_format(kernel.format));
-  // Beyond 64 tokens a GPU takes other kernels.
+  // Beyond 64 tokens a GPU uses other kernels.
   const bool on_gpu = context.device().id.kind == DeviceKind::cuda;
   const std::int64_t most_tokens = on_gpu ? 150 : 40;
   Comparison comparison;
@@ -140,7 +140,7 @@ Result<Comparison> selftest_linear(const Context& context, const KernelDescripti
       TERN_ASSIGN(got, run(context, kernel.name, in));
       ++comparison.problems;
       const bool to_the_bit =
-          exact || (in.problem.math == LinearMath::w2a8 && !on_gpu);  // GPUs add up groups their way
+          exact || (in.problem.math == LinearMath::w2a8 && !on_gpu);  // GPUs add up groups in another order
       const std::string what = difference(in, got, to_the_bit);
       if (what.empty()) continue;
       const Linear::Problem& p = in.problem;

@@ -1,4 +1,4 @@
-// What an instruction set gives to linear: staging of activations, inner products over tiles of rows, epilogues.
+// What an instruction set provides for linear: staging of activations, inner products over tiles of rows, epilogues.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@ namespace tern::linear {
 
 using activation_quantize::kSources;
 
-// Of format/tile16.h, whose inline functions must not be compiled for an instruction set.
+// Repeated from format/tile16.h, because its inline functions must not be compiled for an instruction set.
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kLineBytes = 64;
-inline constexpr std::int64_t kPlaneColumns = 4;  // of a line: what one vector of codes has of each row
+inline constexpr std::int64_t kPlaneColumns = 4;  // columns of a line that one vector of codes has, of each row
 
-inline constexpr int kFewTokens = 3;   // as many as use codes while they are decoded, and store none
+inline constexpr int kFewTokens = 3;   // up to this many tokens use codes as they are decoded and store none
 inline constexpr int kMaxStreams = 4;  // the most streams of weights that one token reads
-inline constexpr int kMaxTiles = 2;    // the most tiles that many tokens take at a time
+inline constexpr int kMaxTiles = 2;    // the most tiles handled at a time, with many tokens
 
-// Activations staged as tiles: of so many tokens, by so many columns. A panel is the tiles of the same tokens.
+// A tile of staged activations: kPanelTokens tokens by kPanelColumns columns. A panel is all tiles of the same tokens.
 inline constexpr std::int64_t kPanelTokens = 16;
 inline constexpr std::int64_t kPanelColumns = 64;
 inline constexpr std::int64_t kPanelBytes = kPanelTokens * kPanelColumns;
@@ -27,13 +27,13 @@ inline constexpr std::int64_t kPanelBytes = kPanelTokens * kPanelColumns;
 // Groups whose scaled sums are added up in one chain of fused multiply-adds; the sums of chains are added up in order.
 inline constexpr std::int64_t kChainGroups = 128;
 
-// Columns whose products with floats are added up in one chain, in order; such sums are added up in f64.
+// Columns whose products with floats are added up in one chain, in order; the sums of chains are added up in f64.
 inline constexpr std::int64_t kFloatColumns = 128;
 
 enum Out : int { kOutF32, kOutF16, kOutBf16, kOuts };
 
 namespace {  // a copy for each instruction set
-// Sums of codes may pass int32 on the way to one that fits: they wrap around.
+// Sums of codes may exceed int32 although the result fits; they wrap around.
 inline std::int32_t take_off(std::int32_t sum, std::int32_t x_sum) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) - static_cast<std::uint32_t>(x_sum));
 }
@@ -42,11 +42,12 @@ inline std::int32_t times(std::int32_t sum, std::int32_t by) {
 }
 }  // namespace
 
-// Results of some neighbouring rows with some tokens. Null pointers are absent steps; strides lie between tokens.
+// Results of some neighbouring rows with some tokens. A step whose pointer is null is absent; strides are between
+// tokens.
 struct EpilogueBlock {
   std::int64_t n = 0, tokens = 0;
-  std::int64_t ld = 0;                   // of sums
-  const std::int32_t* x_sums = nullptr;  // subtracted from int32 sums, because codes are unsigned (weight + 1)
+  std::int64_t ld = 0;                   // stride of sums
+  const std::int32_t* x_sums = nullptr;  // subtracted from int32 sums, because codes are unsigned (weight + code of 0)
   std::int64_t x_sums_stride = 0;
   const float* s = nullptr;  // divides, unless it is 0
   const float* w_scales = nullptr;
@@ -58,17 +59,17 @@ struct EpilogueBlock {
   std::int64_t residual_stride = 0, y_stride = 0;  // in bytes
 };
 
-// Streams of tiles, read side by side: memory answers several pages faster than one.
+// Streams of tiles, read side by side, because memory serves several pages faster than one.
 struct PackedTiles {
   const std::uint8_t* w[kMaxStreams] = {};
   std::int32_t* sums[kMaxStreams] = {};
   int streams = 1;
-  std::int64_t ahead = 0;  // bytes of each stream that are fetched before they are asked for
+  std::int64_t ahead = 0;  // prefetch distance, in bytes of each stream
   std::int64_t count = 0;  // tiles of each stream
   std::int64_t tile_bytes = 0;
 };
 
-// The same with all their groups of columns, a scale each.
+// The same with group scales: all groups of columns of a tile, a scale per row and group.
 struct GroupedTiles {
   const std::uint8_t* w[kMaxStreams] = {};
   const float* scales[kMaxStreams] = {};  // [tile][segment][row of the tile]
@@ -82,14 +83,14 @@ struct GroupedTiles {
   std::int64_t ld = 0;                   // of totals
 };
 
-// Tokens beside each other, `stride` elements apart; staged as tiles, panels are.
+// Tokens `stride` elements apart; where activations are staged as tiles, panels are `stride` apart.
 template <class T>
 struct Tokens {
   const T* x = nullptr;
   std::int64_t stride = 0;
 };
 
-// Many tokens with some lines of a few tiles, which lie one behind the other.
+// Many tokens with some lines of a few consecutive tiles.
 template <class T, class Sum>
 struct ManyTokens {
   const std::uint8_t* w = nullptr;
@@ -98,29 +99,29 @@ struct ManyTokens {
   std::int64_t lines = 0;
   Tokens<T> x;
   std::int64_t tokens = 0;
-  std::uint8_t* codes = nullptr;  // scratch for what is decoded: kLineBytes a plane; as floats, four times
+  std::uint8_t* codes = nullptr;  // scratch for decoded codes: kLineBytes per plane; four times that for floats
   Sum* sums = nullptr;
   std::int64_t ld = 0;
-  bool fresh = false;  // int32 sums are set, not added to; floats always are
+  bool fresh = false;  // whether int32 sums are set instead of added to; float sums always are
 };
 
 // The loops over tiles of one format. Sums go to sums[token * ld + row].
 struct TileLoops {
-  std::int32_t zero;  // what a code is more than its weight
-  // sums += code * x over `lines` lines, or = where they are fresh. By tokens; one of them can read so many streams.
+  std::int32_t zero;  // the code of a weight of 0; code = weight + zero
+  // sums += code * x over `lines` lines, by number of tokens. One token can read up to max_streams streams.
   int max_streams;
   void (*packed[kFewTokens + 1])(const PackedTiles& tiles, std::int64_t lines, Tokens<std::int8_t> x, std::int64_t ld);
-  // totals = chains of fma(float(sum - x_sum), scale, total), group after group, for as few.
+  // totals = chains of fma(float(sum - x_sum), scale, total), group after group, by number of tokens.
   void (*grouped[kFewTokens + 1])(const GroupedTiles& tiles, Tokens<std::int8_t> x);
-  // The sums for many tokens, with up to `max_tiles` tiles and best with `codes_bytes` of decoded codes. `begin`, where
-  // there is one, readies a thread for them and `end` ends that; then activations are staged as tiles.
+  // Sums for many tokens, of up to `max_tiles` tiles at a time, best with `codes_bytes` of decoded codes. If `begin` is
+  // set, activations are staged as tiles, and a thread calls `begin` before and `end` after its calls of `many`.
   int max_tiles;
   std::int64_t codes_bytes;
   void (*begin)(std::int64_t m);
   void (*end)();
   void (*many)(const ManyTokens<std::int8_t, std::int32_t>& p);
 
-  // sums = trit * x, in f32 and in the order of the columns: at most kFloatColumns of them. Of trits alone.
+  // sums = trit * x, added up in f32 in the order of the columns, at most kFloatColumns. For trits only.
   void (*float_packed[kFewTokens + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles,
                                        std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld);
   void (*float_many)(const ManyTokens<float, float>& p);

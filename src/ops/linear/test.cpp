@@ -1,5 +1,5 @@
-// Every linear kernel, and the generic loops at every width: the bits of the truth where the contract decides them, the
-// stated bound of float64 where it does not.
+// Tests every linear kernel, and the generic loops at every width: the bits of the truth where the contract decides
+// them, otherwise the stated bound of float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,10 +28,10 @@ using test::W;
 using test::X;
 using Problem = Linear::Problem;
 
-// Every test with each format of the weights.
+// Runs every test with each format of the weights.
 class LinearOf : public ::testing::TestWithParam<Format> {
  protected:
-  // Sanitizers look at the scalar kernel, which is the loops at 16 bytes: the wider ones are minutes in the compiler.
+  // Under sanitizers the loops run at 16 bytes only, as the scalar kernel: compiling the wider ones takes minutes.
   static std::vector<NamedKernel> all_kernels() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     return test::kernels_and_loops<linear::Loops>("linear", GetParam());
@@ -74,7 +74,7 @@ TEST_P(LinearOf, EveryDimension) {
 TEST_P(LinearOf, EveryEpilogue) {
   Random random(2);
   const auto kernels = all_kernels();
-  // All formats share the epilogues: i2 has every number of tokens and rows, the others some.
+  // All formats share the epilogues, so i2 runs with every number of tokens and rows, the others with some.
   const bool every = GetParam() == Format::i2;
   for (const Linear::Matrix& epilogue : test::all_epilogues())
     for (const std::int64_t m : every ? std::vector<std::int64_t>{1, 2, 3, 4, 5, 7} : std::vector<std::int64_t>{2, 5})
@@ -92,7 +92,7 @@ TEST_P(LinearOf, EveryEpilogue) {
         }
 }
 
-// Kernels that divide by a reciprocal and corrections: every sum by scales of all sizes, and by those whose reciprocal
+// For kernels that divide by a reciprocal and corrections: sums by scales of all sizes, and by those whose reciprocal
 // rounds worst.
 TEST_P(LinearOf, QuotientsRoundAsADivision) {
   Random random(31);
@@ -108,7 +108,7 @@ TEST_P(LinearOf, QuotientsRoundAsADivision) {
   expect_same(c, kernels);
 }
 
-// The inputs on which a sum of int16 that is too narrow wraps around.
+// Inputs on which int16 sums that are too narrow would wrap around.
 TEST_P(LinearOf, ExtremeActivationsAndWeights) {
   Random random(3);
   const auto kernels = all_kernels();
@@ -133,7 +133,7 @@ TEST_P(LinearOf, LongRows) {
       p.matrices = {{.n = 3, .y_dtype = DType::i32}};
       expect_same(make_case(p, random, x, W::plus), kernels);
     }
-  // The longest row there is: its sum just fits.
+  // The longest row that is allowed: its sum just fits.
   Problem p{.m_max = 1, .k = most, .format = GetParam()};
   p.matrices = {{.n = 1, .y_dtype = DType::i32}};
   expect_same(make_case(p, random, X::bottom, W::plus), kernels);
@@ -142,7 +142,7 @@ TEST_P(LinearOf, LongRows) {
   if (most == linear::kMaxK) return;
   p.k = most + 1;
   EXPECT_NE(OpTraits<Linear>::facts(p)->refused.find("an int32 sum might not fit"), std::string::npos);
-  // Groups have sums of their own.
+  // Each group has its own sum, so a longer row is allowed.
   p.matrices[0] = {.n = 1, .granularity = Granularity::group(most), .bias = true};
   const LinearCase c = make_case(p, random, X::bottom, W::minus);
   for (const NamedKernel& kernel : kernels) expect_within_bound(c, truth_of(c), kernel, run_linear(kernel.entry, c));
@@ -256,7 +256,7 @@ TEST_P(LinearOf, GroupScalesAreTheTruthsBits) {
   for (const std::int64_t m : {1, 2, 3, 4, 9, 33})
     for (const std::int64_t k : {1, 17, 64, 300, 1000})
       for (const std::int64_t group : {1, 3, 7, 32, 64, 100, 128, 999, 2000}) {
-        if (group == 1 && k == 1000 && m > 4) continue;  // long, and k = 300 has as many chains
+        if (group == 1 && k == 1000 && m > 4) continue;  // long, and k = 300 has several chains, too
         ++turn;
         const DType types[] = {DType::f32, DType::bf16, DType::f16};
         Problem p{.m_max = m, .k = k, .x_dtype = turn % 4 == 0 ? DType::f32 : DType::i8};
@@ -273,7 +273,7 @@ TEST_P(LinearOf, GroupScalesAreTheTruthsBits) {
       }
 }
 
-// Scales of very different sizes: the order of the sums, and that each product and sum is rounded once, both matter.
+// Scales of very different sizes, so that the order of the sums matters, and that each product and sum is rounded once.
 TEST_P(LinearOf, GroupScalesAreAddedUpInChainsOfFusedProducts) {
   Problem p{.m_max = 1, .k = 300, .format = GetParam()};
   p.matrices = {{.n = 1, .granularity = Granularity::group(1)}};
@@ -294,7 +294,7 @@ TEST_P(LinearOf, GroupScalesAreAddedUpInChainsOfFusedProducts) {
     total += chain;
   }
   for (std::size_t g = 0; g < 300; ++g) plain += static_cast<float>(c.x_bytes[g]) * scales[g];
-  ASSERT_NE(total, plain);  // or the scales show nothing
+  ASSERT_NE(total, plain);  // otherwise the scales would prove nothing
   const auto want = test::true_bits(c);
   EXPECT_EQ(activation_quantize::read(want[0].data(), DType::f32, 0), total);
   std::vector<NamedKernel> kernels = listed_kernels();
@@ -351,14 +351,14 @@ TEST_P(LinearOf, FloatWithinTheBound) {
             ASSERT_TRUE(got.status.ok()) << got.status.error().str();
             expect_within_bound(c, truth, kernel, got);
             if (HasFatalFailure()) return;
-            if (kernel.on_gpu) continue;  // whose order is another
+            if (kernel.on_gpu) continue;  // it adds up in another order
             if (!first) first = got.y;    // all widths add up in the same order
             ASSERT_EQ(got.y, *first) << kernel.name << ' ' << describe(c);
           }
         }
 }
 
-// Numbers of one sign that all round the same way: a plain chain of sums loses them.
+// Numbers of one sign that all round the same way: one long chain of additions would break the bound.
 TEST_P(LinearOf, FloatLongRowsOfOneSign) {
   Random random(11);
   if (!is_trits(GetParam())) GTEST_SKIP() << "weights of more bits meet int8 alone";
@@ -389,7 +389,8 @@ TEST_P(LinearOf, FloatTheSameBitsForEveryThreadCountAndEveryM) {
   }
 }
 
-// Two groups and as many lines either way, but not the same columns in a group: nothing staged serves both matrices.
+// Both matrices have two groups and the same number of lines, but not the same columns in a group, so they cannot share
+// staged activations.
 TEST_P(LinearOf, GroupsOfTwoSizesWithOneInput) {
   Random random(14);
   for (const LinearMath math : maths())

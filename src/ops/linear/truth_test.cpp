@@ -1,4 +1,4 @@
-// The listed reference of linear reads tiles; here it is held against the truth, which starts from canonical codes.
+// Compares the listed reference of linear, which reads tiles, with the truth, which starts from canonical codes.
 #include <gtest/gtest.h>
 
 #include "tests/support/linear_checks.h"
@@ -11,7 +11,7 @@ class LinearReference : public ::testing::TestWithParam<Format> {
   static NamedKernel reference() {
     return {"linear." + std::string(name(GetParam())) + ".reference", reference_kernel("linear", GetParam())};
   }
-  // Its bits, also where the contract leaves them open: the truth rounds as it does.
+  // Expects the truth's bits from w2a8, with group scales as well, and its bound from w2_float.
   static void expect_the_truth(const LinearCase& c) {
     const NamedKernel kernel = reference();
     const auto got = run_linear(kernel.entry, c);
@@ -69,7 +69,7 @@ TEST_P(LinearReference, IsTheTruthForEveryEpilogue) {
       }
 }
 
-// Nothing of the truth comes from the library's tiles: the same weights packed, two of them swapped, are not its.
+// The truth does not depend on the library's tiles: packed weights with two columns swapped give other results.
 TEST_P(LinearReference, IsNotTheTruthOfSwappedColumns) {
   Random random(53);
   Linear::Problem p{.m_max = 1, .k = 70, .format = GetParam()};

@@ -1,11 +1,13 @@
-// linear for AMX: a tile of activations by two of decoded weights, for many tokens; the rest is AVX-512 with VNNI.
+// linear for AMX, for many tokens: a tile of activations by two of decoded weights. The rest is AVX-512 with VNNI and
+// VBMI.
 //
 //     tmm0 tmm1     sums of 16 tokens with rows 0..15 and 16..31      tmm4 tmm5     the same of the last m % 16 tokens
 //     tmm2          activations of the tokens                         tmm6
 //     tmm3          codes of 16 rows: sixteen decoded planes of tile16, four columns each
 //
-// A core gives each of its two threads few registers to rename tiles with: on a Xeon (model 207) with a busy neighbour
-// a product takes 85 cycles in a loop with 2 x 2 sums and 8 tiles, 39 in this one with 4 tiles; alone 19 in both.
+// The two threads of a core share few registers to rename tiles with. On a Xeon (model 207) whose other thread is busy,
+// a product takes 85 cycles in a loop with 2 x 2 sums and 8 tiles, but 39 in this one with 4 tiles; if it is idle, 19
+// in both.
 #include "simd/x86_amx_int8.h"
 #include "ops/linear/generic.h"
 
@@ -37,10 +39,9 @@ template <class Planes>
 struct Tmm {
   static std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-  // Steps of whole tiles, of which the last may have fewer planes: what lies behind these meets activations that are
-  // zero.
+  // Steps of whole tiles. The last may have fewer planes: what is beyond them is multiplied with activations of 0.
   static std::int64_t steps(const Many& p) { return (p.lines * Planes::kPlanes + kStepPlanes - 1) / kStepPlanes; }
-  // Lines that hold the planes of the first steps.
+  // The number of lines that hold the planes of the first `steps` steps.
   static std::int64_t lines_of(const Many& p, std::int64_t steps) {
     return smaller(p.lines, (steps * kStepPlanes + Planes::kPlanes - 1) / Planes::kPlanes);
   }
@@ -58,8 +59,8 @@ struct Tmm {
                          p.codes + i * steps(p) * kStepBytes + line * Planes::kPlanes * kLineBytes);
   }
 
-  // kFirst is 0 for whole panels and 4 for the rest. The first panel of a block decodes what the others find, a step
-  // ahead.
+  // kFirst is 0 for whole panels and 4 for the rest. The first panel of a block decodes the codes, one step ahead; the
+  // other panels read them.
   template <int kTilesNow, int kFirst, bool kDecode>
   static void panel(const Many& p, std::int64_t index) {
     const std::int64_t ld = p.ld * static_cast<std::int64_t>(sizeof *p.sums), count = steps(p);
@@ -120,7 +121,7 @@ constexpr SimdTable table() {
   SimdTable t = Loops<Words>::table();
   t.i2 = Tmm<I2Planes<Words>>::loops(t.i2);
   t.b3 = Tmm<B3Planes<Words>>::loops(t.b3);
-  // Bytes that are codes already are copied all the same: the tiles of a last step may reach behind the weights.
+  // s8 bytes are codes already, but they are copied as well: the tiles of the last step may go beyond the weights.
   t.s8 = Tmm<S8Planes<Words>>::loops(t.s8);
   t.s4 = Tmm<S4Planes<Words>>::loops(t.s4);
   return t;

@@ -1,4 +1,4 @@
-// ternary_dequantize for the bench: writes weights, so its limit is the non-temporal write.
+// The bench case of ternary_dequantize. Its limit is the non-temporal write, because it mostly writes weights.
 #include "base/errors.h"
 #include "lab/bench_ops.h"
 #include "lab/plan_subject.h"

@@ -1,5 +1,5 @@
-// Drives the loops of an instruction set over a tensor of codes: splits the work over threads, and unpacks what the
-// loops do not take (groups that share a byte).
+// Runs the loops of an instruction set over a tensor of codes: splits the work over threads, and unpacks codes that the
+// loops do not take (groups that share a byte, b3).
 #include <algorithm>
 #include <atomic>
 #include <type_traits>
@@ -11,10 +11,10 @@
 namespace tern::ternary_dequantize {
 namespace {
 
-constexpr std::int64_t kMinElemsPerSlot =
-    32 * 1024;                                      // below about 8 us of work another thread costs more than it gives
-constexpr std::int64_t kElemsPerPiece = 64 * 1024;  // what a slot takes at a time
-constexpr std::int64_t kStreamBytes = 32 << 20;     // an output larger than this will not be found in the cache
+// About 8 us of work; for less, another thread costs more than it gives.
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;
+constexpr std::int64_t kElemsPerPiece = 64 * 1024;  // what a thread takes at a time
+constexpr std::int64_t kStreamBytes = 32 << 20;     // an output this large would not stay in the cache
 constexpr std::int64_t kStreamAlignment = 64;
 
 class Driver {
@@ -45,10 +45,10 @@ class Driver {
   }
 
   Status run() {
-    // A piece is some ranges of one row, or a part of one long range; it begins on a byte.
+    // A piece is a few ranges of one row, or a part of one long range. It starts at a byte boundary.
     std::int64_t step = std::max<std::int64_t>(1, kElemsPerPiece / len_);
     if (len_ % per_byte_ != 0) step = ceil_div(step, per_byte_) * per_byte_;
-    const std::int64_t parts = per_row_ == 1 ? ceil_div(len_, kElemsPerPiece) : 1;  // of each single range
+    const std::int64_t parts = per_row_ == 1 ? ceil_div(len_, kElemsPerPiece) : 1;  // of a row's one range
     const std::int64_t per_row = ceil_div(per_row_, step) * parts;
     const std::int64_t elems = rows_ * k_;
     const int slots = static_cast<int>(std::clamp<std::int64_t>(elems / kMinElemsPerSlot, 1, exec_.threads.count()));
@@ -82,7 +82,7 @@ class Driver {
     if (whole < last) call(row, whole, whole * len_, 1, k_ - whole * len_);
   }
 
-  // `count` ranges of a row from `range` on, which begin at `column`.
+  // Dequantizes `count` ranges of a row, from `range` on. The first starts at `column`.
   void call(std::int64_t row, std::int64_t range, std::int64_t column, std::int64_t count, std::int64_t len) {
     if (load_ == kB3) {
       for (std::int64_t i = 0; i < count; ++i, column += len) unpack(row, range + i, column, column + len);
@@ -96,8 +96,8 @@ class Driver {
       invalid_.store(true);
   }
 
-  // Columns of a range that shares bytes with others, or in a format without a loop: their codes go through int8, a
-  // few at a time.
+  // Dequantizes columns of a range that shares bytes with others, or of a format without loops: unpacks the codes to
+  // int8, a chunk at a time.
   void unpack(std::int64_t row, std::int64_t range, std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t kChunk = 256;
     std::int8_t codes[kChunk];
@@ -113,7 +113,7 @@ class Driver {
     return p_.scales + (one_scale_ ? 0 : row * per_row_ + range);
   }
 
-  std::remove_extent_t<decltype(SimdTable::ranges)> const& ranges_;  // by load
+  std::remove_extent_t<decltype(SimdTable::ranges)> const& ranges_;  // indexed by Load
   const Params& p_;
   std::int64_t elem_bytes_;
   const Exec& exec_;

@@ -1,4 +1,5 @@
-// ternary_dequantize on a GPU as it is easiest to read: one thread for each element, any format, layout and alignment.
+// The plain ternary_dequantize on a GPU, written for readability: one thread per element, any format, layout and
+// alignment.
 #include "format/b3.h"
 #include "format/format.h"
 #include "format/i2.h"
@@ -33,7 +34,7 @@ __global__ void dequantize(const Params params, const CodeRange valid, const cud
     const float scale = params.scales[range];
     if (!valid_scale(scale)) report(cuda::kInvalidScale, range);
 
-    // Exact, or beyond the type and infinite: a code is a power of two or 0.
+    // The product is exact, or it overflows to infinity: a code is 0 or plus or minus a power of two.
     using Math = typename E::Math;
     static_cast<typename E::Raw*>(params.y)[row * params.y_stride + column] =
         E::round(static_cast<Math>(code) * static_cast<Math>(scale));
@@ -43,7 +44,7 @@ __global__ void dequantize(const Params params, const CodeRange valid, const cud
 std::size_t workspace_bytes(const TernaryDequantize::Problem&) { return 0; }
 
 int launch(const Params& params, std::byte*, const cuda::Launch& launch) {
-  constexpr int kThreads = 256, kBlocksEach = 64;  // of a multiprocessor: enough to fill it several times
+  constexpr int kThreads = 256, kBlocksEach = 64;  // per multiprocessor: enough to fill it several times
   return cuda::with_element(params.problem.dtype, [&]<class E>() -> int {
     dequantize<E><<<launch.multiprocessors * kBlocksEach, kThreads, 0, static_cast<cudaStream_t>(launch.stream)>>>(
         params, code_range(params.problem.scheme), cuda::report_of(launch));

@@ -1,8 +1,9 @@
 // ternary_dequantize for every GPU from sm_75: one kernel, limited by memory, for every format, layout and alignment.
 //
-// A group of lanes of one warp takes a tile of a row. It reads the tile's codes 16 bytes to a lane, makes them indexes
-// of two bits in shared memory, whatever their format, and from there the vectors of y, 16 bytes each, so that
-// neighbours write neighbouring vectors. The values that the tile's scales give are made once, in shared memory too.
+// A group of lanes of one warp takes a tile of a row. Each lane loads 16 bytes of codes at a time and turns them into
+// 2-bit indexes in shared memory, whatever their format. From these the lanes make vectors of y, 16 bytes each;
+// neighbouring lanes write neighbouring vectors. The values for the tile's scales are computed once, into shared
+// memory.
 #include <type_traits>
 
 #include "base/checked.h"
@@ -14,18 +15,18 @@ namespace tern::ternary_dequantize {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMinLanes = 8, kMaxLanes = 32;  // of a group
-constexpr int kPieceBytes = 16;               // of codes, one load
-// Ranges of a tile whose values are kept, for each lane: of groups of 32 all, in every format.
+constexpr int kMinLanes = 8, kMaxLanes = 32;  // in a group
+constexpr int kPieceBytes = 16;               // bytes of codes in one load
+// A tile keeps the values of at most this many ranges per lane: enough for groups of 32 in every format.
 constexpr int kRangesEach = 3;
-// Elements of 16 bytes.
+// Elements in 16 bytes.
 template <class E>
 constexpr int kVector = 16 / sizeof(typename E::Raw);
 
-// Ranges count as not longer than this where only the columns of one tile are looked at: see Place.
+// Within a tile, longer ranges are treated as ranges of this length: see Place.
 constexpr std::int64_t kLongRange = cuda::kDivisible / 2;
 
-// What the kernel gets. Rows of dense tensors may have become one.
+// What the kernel gets. The rows of a dense tensor may have been folded into one.
 struct Job {
   const std::uint8_t* codes;
   std::int64_t codes_stride, row_bytes;
@@ -33,10 +34,10 @@ struct Job {
   void* y;
   std::int64_t y_stride;
   std::int64_t rows, k;
-  std::int64_t range_len, ranges_per_row;  // per row 0: one range
-  cuda::Divisor by_range;                  // by range_len, not above kLongRange
-  bool one_range;                          // in a row
-  bool tiles_side_by_side;                 // groups of a block take tiles of one row, else rows
+  std::int64_t range_len, ranges_per_row;  // ranges_per_row 0: one range for all rows
+  cuda::Divisor by_range;                  // divides by range_len, at most kLongRange
+  bool one_range;                          // each row has one range
+  bool tiles_side_by_side;                 // groups of a block take tiles of one row, else different rows
   Format format;
   bool trits;  // codes are -1..1, else -2..1
   cuda::Report report;
@@ -44,14 +45,13 @@ struct Job {
 
 // --- codes to indexes ---
 //
-// Whatever the format, codes become indexes of two bits, the first in the low bits, into the four values that a scale
-// gives:
+// Codes of any format become 2-bit indexes, the first in the low bits, into the four values of a scale s:
 //    index     0    1    2    3
-//    trits    -s    0    s    -      as i2 has them
-//    -2..1     0    s  -2s   -s      as s2 has them
+//    trits    -s    0    s    -      the bits of i2
+//    -2..1     0    s  -2s   -s      the bits of s2
 //
-// Formats: how many codes a piece has, how many pieces a lane takes, and how a piece becomes words of 16 indexes.
-// False: there is a code that is not valid, or padding that looks like one.
+// A format says how many codes a piece has and how many pieces a lane takes. Its indexes() turns a piece into words of
+// 16 indexes, and returns false if a code, or padding, is invalid.
 
 __device__ bool valid_indexes(unsigned word, bool trits) { return !trits || (word & (word >> 1) & 0x55555555U) == 0; }
 
@@ -66,7 +66,7 @@ struct TwoBits {  // i2 and s2
 
 struct Bytes {  // i8
   static constexpr int kCodes = 16, kPieces = 4;
-  // Of four codes; sets bits of beyond where one is not valid.
+  // The indexes of four codes; sets bits of `beyond` if a code is invalid.
   static __device__ unsigned of_four(unsigned codes, bool trits, unsigned& beyond) {
     const unsigned lift = trits ? 0x01010101U : 0x02020202U;
     const unsigned lifted = ((codes & 0x7F7F7F7FU) + lift) ^ (codes & 0x80808080U);  // each byte, without carries
@@ -85,9 +85,9 @@ struct Bytes {  // i8
 
 struct Base3 {  // b3
   static constexpr int kCodes = 80, kPieces = 1;
-  // Two bytes, in bits 0..7 and 16..23, to the ten bits of each: a digit is what times 3 leaves above 8 bits. Each
-  // moves down by two as the next comes. What is left in the end, byte * 243 % 256, is below 243 where there are five
-  // trits.
+  // Decodes two bytes, in bits 0..7 and 16..23, to ten bits each. Multiplying a byte by 3 moves its next digit above
+  // bit 7; the digits before it then move down by two bits. What remains, byte * 243 % 256, is below 243 if the byte is
+  // a packing of five trits.
   static __device__ unsigned of_two(unsigned bytes, unsigned& beyond) {
     unsigned bits = 0;
 #pragma unroll
@@ -101,7 +101,7 @@ struct Base3 {  // b3
   }
   static __device__ bool indexes(const uint4& piece, bool, unsigned* words) {
     const unsigned four[4] = {piece.x, piece.y, piece.z, piece.w};
-    unsigned low[4], high[4];  // 20 bits of each four bytes
+    unsigned low[4], high[4];  // 20 bits each: of bytes 0 and 1, of bytes 2 and 3
     unsigned beyond = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -118,12 +118,12 @@ struct Base3 {  // b3
   }
 };
 
-// Code j of those that begin with a byte.
+// Code j, counted from the first code of byte `from`.
 __device__ int code_at(Format format, const std::uint8_t* from, unsigned j) {
   if (format == Format::i8) return static_cast<std::int8_t>(__ldg(from + j));
   if (format == Format::b3) {
     unsigned byte = __ldg(from + j / 5);
-    if ((byte * 243U & 255U) >= 243) return 2;  // no five trits give it
+    if ((byte * 243U & 255U) >= 243) return 2;  // not a packing of five trits
     for (j %= 5; j > 0; --j) byte = byte * 3 & 255U;
     return static_cast<int>(byte * 3 >> 8) - 1;
   }
@@ -131,7 +131,7 @@ __device__ int code_at(Format format, const std::uint8_t* from, unsigned j) {
   return format == Format::i2 ? bits - 1 : bits >= 2 ? bits - 4 : bits;
 }
 
-// Looks again at the codes of a piece.
+// Reads the codes of a piece again and reports the invalid ones.
 __device__ void report_codes(const Job& job, std::int64_t row, std::int64_t piece, int codes) {
   const std::int64_t first = piece * codes;
   const std::uint8_t* from = job.codes + row * job.codes_stride + piece * kPieceBytes;
@@ -142,7 +142,7 @@ __device__ void report_codes(const Job& job, std::int64_t row, std::int64_t piec
     }
 }
 
-// A piece of a row, with 0 for bytes before it and behind it.
+// Loads a piece of a row. Bytes before and after the row are 0.
 __device__ uint4 load_piece(const Job& job, const std::uint8_t* row, std::int64_t piece) {
   const std::int64_t first = piece * kPieceBytes;
   const std::uint8_t* at = row + first;
@@ -164,7 +164,7 @@ __device__ uint4 load_piece(const Job& job, const std::uint8_t* row, std::int64_
 
 // --- indexes to vectors ---
 
-// The indexes of vector i; of those that begin with code `at`.
+// straight_bits(): the indexes of vector i. bits_at(): the indexes of the vector that starts at code `at`.
 template <int kCodes>
 __device__ unsigned straight_bits(const unsigned* words, int i) {
   if constexpr (kCodes == 8) return reinterpret_cast<const std::uint16_t*>(words)[i];
@@ -176,7 +176,7 @@ __device__ unsigned bits_at(const unsigned* words, int at) {
   return __funnelshift_r(words[at / 16], words[at / 16 + 1], 2 * (at % 16)) & ((1U << (2 * kCodes)) - 1);
 }
 
-// What is kept of a scale: the values of two bytes, four side by side, or the scale as its type is.
+// What is kept for a scale: if elements have two bytes, their four values side by side; else the scale in y's type.
 template <class E>
 using Kept = std::conditional_t<sizeof(typename E::Raw) == 2, uint2, typename E::Raw>;
 
@@ -198,8 +198,8 @@ __device__ Raw value(unsigned index, Raw s, bool trits) {
   return (index & 1U) != 0 ? odd : even;
 }
 
-// 16 bytes. Values of two bytes are picked a byte at a time from the eight bytes of the four values:
-//    selector   [2b+1][2b][2a+1][2a]  of values a, b; a * 0x22 + 0x10 has both places of a
+// Makes 16 bytes of y. If elements have two bytes, __byte_perm picks them from the eight bytes of the four values:
+//    selector   [2b+1][2b][2a+1][2a]  of indexes a, b; a * 0x22 + 0x10 selects both bytes of value a
 template <class E>
 __device__ uint4 vector_of(unsigned bits, Kept<E> from, bool trits) {
   if constexpr (sizeof(typename E::Raw) == 2) {
@@ -220,7 +220,7 @@ __device__ uint4 vector_of(unsigned bits, Kept<E> from, bool trits) {
   }
 }
 
-// The first bytes of one vector and the rest of another; elements of two bytes or more.
+// The first `bytes` bytes of head, then the rest of tail. Elements have two bytes or more.
 __device__ uint4 joined(const uint4& head, const uint4& tail, int bytes) {
   const auto word = [bytes](unsigned a, unsigned b, int first) {
     return bytes <= first ? b : bytes >= first + 4 ? a : __byte_perm(a, b, 0x7610);
@@ -229,10 +229,10 @@ __device__ uint4 joined(const uint4& head, const uint4& tail, int bytes) {
                     word(head.w, tail.w, 12));
 }
 
-// Nothing reads y again here.
+// A streaming store, because this kernel does not read y again.
 __device__ void store_whole(void* to, const uint4& vector) { __stcs(static_cast<uint4*>(to), vector); }
 
-// Stores those elements of a vector that are not before `begin` and not at or behind `end`.
+// Stores the elements [begin, end) of a vector.
 template <class E>
 __device__ void store_some(typename E::Raw* to, int begin, int end, const uint4& vector) {
   if (begin <= 0 && end >= kVector<E>) return store_whole(to, vector);
@@ -250,16 +250,16 @@ __device__ void store_some(typename E::Raw* to, int begin, int end, const uint4&
 
 // --- the kernel ---
 
-// A tile in its row. Its columns are counted from its first vector, which lies on a boundary of 16 bytes of y: `shift`
-// elements before a boundary of codes, for which the last piece of the tile before is read again.
+// A tile of a row. Its columns are counted from its first vector, which starts at a 16-byte boundary of y. That is
+// `shift` elements before a piece boundary of the codes, so the tile also reads the last piece of the previous tile.
 //
-//    codes      [....|....|....|....|       as vectors would be, were the row of y aligned
-//    vectors  [..|....|....|....|...        as they are, here with shift 2
+//    codes      [....|....|....|....|       where vectors would be if the row of y were aligned
+//    vectors  [..|....|....|....|...        where they are, here with shift 2
 template <class E, class Codes, bool kStraight>
 struct Tile {
   std::int64_t first_piece, first_column;
   int shift;
-  int begin, end;  // columns of it that lie in the row; end is not above begin where there are none
+  int begin, end;  // its columns in the row are [begin, end); none if end <= begin
   __device__ Tile(const Job& job, std::int64_t index, int lanes, const typename E::Raw* row) {
     const int pieces = lanes * Codes::kPieces - (kStraight ? 0 : 1), columns = pieces * Codes::kCodes;
     shift = kStraight ? 0 : static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(*row));
@@ -270,10 +270,10 @@ struct Tile {
   }
 };
 
-// The ranges that a tile's columns lie in, by their distance from the first column.
+// Finds the first range of a tile; other ranges of the tile follow from the distance to its first column.
 struct Place {
   std::int64_t first_range;  // of the row
-  std::uint32_t offset;      // columns of first_range before
+  std::uint32_t offset;      // columns of first_range before the tile's first
   __device__ Place(const Job& job, std::int64_t column) {
     if (job.one_range)
       first_range = 0;
@@ -281,15 +281,15 @@ struct Place {
       first_range = job.by_range.quotient(static_cast<std::uint32_t>(column));
     else
       first_range = column / job.range_len;
-    // A long range ends where it does; how long it is matters no more.
+    // A long range keeps its end; its start moves so that it is kLongRange columns long.
     std::int64_t before = column - first_range * job.range_len;
     if (job.range_len > kLongRange) before = max(std::int64_t{0}, kLongRange - (job.range_len - before));
     offset = static_cast<std::uint32_t>(before);
   }
 };
 
-// Blocks that a multiprocessor shall hold at once: as many as registers allow without spills, and 4 where that are all
-// its threads.
+// Blocks that a multiprocessor should hold at once: as many as registers allow without spills. Before sm_80, 4 blocks
+// are all the threads it can hold.
 template <class Codes, bool kStraight>
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int kResident = 4;
@@ -297,10 +297,10 @@ constexpr int kResident = 4;
 constexpr int kResident = kStraight ? (Codes::kPieces == 1 ? 6 : 5) : 4;
 #endif
 
-// kStraight: every row of y begins on a boundary, and no vector has two ranges.
+// kStraight: every row of y starts at a 16-byte boundary, and no vector spans two ranges.
 template <class E, class Codes, bool kStraight>
 __global__ void __launch_bounds__(kThreads, kResident<Codes, kStraight>) dequantize(const __grid_constant__ Job job) {
-  constexpr int kWords = Codes::kPieces * Codes::kCodes / 16, kPad = 4;  // words of a lane; behind those of a group
+  constexpr int kWords = Codes::kPieces * Codes::kCodes / 16, kPad = 4;  // words per lane; padding words per group
   __shared__ alignas(16) unsigned all_words[kThreads * kWords + kThreads / kMinLanes * kPad];
   __shared__ Kept<E> all_kept[kThreads * kRangesEach];
 
@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Codes, kStraight>) dequant
 #pragma unroll
   for (int i = 0; i < Codes::kPieces; ++i) pieces[i] = load_piece(job, codes, tile.first_piece + i * lanes + lane);
 
-  // Scales. Where the tile has too many they are read for each vector.
+  // Scales. If the tile has too many to keep, they are read again for each vector.
   const Place place(job, tile.first_column + tile.begin);
   const float* scales = job.scales + row * job.ranges_per_row + place.first_range;
   const int offset = static_cast<int>(place.offset) - tile.begin;
@@ -346,7 +346,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Codes, kStraight>) dequant
     for (int i = 0; i < Codes::kPieces; ++i) report_codes(job, row, tile.first_piece + i * lanes + lane, Codes::kCodes);
   __syncwarp();
 
-  // easy: the tile is whole, its values are kept and its vectors have one range each.
+  // easy: the tile is whole, its values are kept, and each vector has one range.
   const auto put_vector = [&](int i, bool easy) {
     const int column = i * kVector<E>;
     const unsigned bits = kStraight ? straight_bits<kVector<E>>(words, i)
@@ -354,7 +354,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Codes, kStraight>) dequant
     const auto from = [&](int range) { return easy || keeping ? keep[range] : kept_of(range); };
     int range = range_of(easy ? column : max(column, tile.begin));
     uint4 vector = vector_of<E>(bits, from(range), job.trits);
-    if constexpr (!kStraight) {  // with braces: nvcc 13.0 drops what follows a discarded loop without them
+    if constexpr (!kStraight) {  // braces: without them nvcc 13.0 drops the code after a discarded loop
       const int last = range_of(min(column + kVector<E>, tile.end) - 1);
       while (range < last) {
         const int first = ++range * static_cast<int>(min(job.range_len, kLongRange)) - offset - column;
@@ -367,7 +367,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Codes, kStraight>) dequant
     else
       store_some<E>(y + column, tile.begin - column, tile.end - column, vector);
   };
-  constexpr int kVectors = Codes::kPieces * Codes::kCodes / kVector<E>;  // of a lane
+  constexpr int kVectors = Codes::kPieces * Codes::kCodes / kVector<E>;  // per lane
   if (kStraight && keeping && tile.end == kVectors * kVector<E> * lanes) {
 #pragma unroll 4
     for (int i = 0; i < kVectors; ++i) put_vector(i * lanes + lane, true);
@@ -381,7 +381,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Codes, kStraight>) dequant
 
 std::size_t workspace_bytes(const TernaryDequantize::Problem&) { return 0; }
 
-// Dense rows, whose ranges and vectors fit as well into one row, become that row: short rows then fill tiles too.
+// Folds dense rows into one row if ranges and vectors stay whole, so that short rows fill tiles too.
 template <class E>
 void fold_rows(Job& job) {
   const std::int64_t per_byte = codes_per_byte(job.format);

@@ -1,4 +1,4 @@
-// The loops of ternary_dequantize, once, over any set of vector words.
+// The loops of ternary_dequantize, written once for any set of vector operations.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace tern::ternary_dequantize {
 namespace {
 
-// One value of each target. Products of codes are exact in f32 until they overflow, so each is rounded once.
+// One value for each target type. code * scale is exact in f32 unless it overflows, so it is rounded only once.
 template <int kTarget>
 struct Value;
 template <>
@@ -42,8 +42,8 @@ struct TargetLoops {
   using I = typename S::I;
   using T = typename Value<kTarget>::T;
 
-  static constexpr std::size_t kStep = 4 * S::kF;  // elements of an inner step
-  // Which code each place of the table of four is: bits 00 01 10 11.
+  static constexpr std::size_t kStep = 4 * S::kF;  // elements of one step of the inner loop
+  // The codes that bits 00, 01, 10 and 11 stand for, by Load: i2 (11 is invalid), s2.
   static constexpr int kCodes[2][4] = {{-1, 0, 1, 0}, {0, 1, -2, -1}};
 
   template <bool kStream>
@@ -64,7 +64,7 @@ struct TargetLoops {
     return s;
   }
 
-  // Bits 01 of every i2 pair that is 11, in the first n codes of some bytes.
+  // Not 0 if some i2 code in kBytes bytes is 11, which is invalid.
   template <std::size_t kBytes>
   static std::uint64_t code3(const std::uint8_t* p) {
     std::uint64_t found = 0;
@@ -76,7 +76,7 @@ struct TargetLoops {
     return found & 0x5555'5555U;
   }
 
-  // kStep elements. Halves are looked up as the floats they are, and those narrow without rounding.
+  // Dequantizes kStep elements. For halves the table holds their exact values as floats, which narrow without rounding.
   template <bool kStream>
   static void packed_step(const std::uint8_t* codes, const T* values, F table, T* y) {
     if constexpr (kTarget == kF64) {
@@ -129,7 +129,7 @@ struct TargetLoops {
   static bool byte_ranges(const std::int8_t* p, std::int64_t count, std::int64_t len, const float* scales, int min_code,
                           T* y) {
     const auto n = static_cast<std::size_t>(len);
-    I high = S::zero_i(), low = S::zero_i();  // the largest code, and the largest -1 - code
+    I high = S::zero_i(), low = S::zero_i();  // the largest code, and the largest ~code (the smallest code)
     int high1 = 0, low1 = 0;
     for (std::int64_t i = 0; i < count; ++i, p += n, y += n) {
       const float scale = scale_at(scales, i);
@@ -161,7 +161,7 @@ struct TargetLoops {
       return packed_ranges<kLoad, kStream>(static_cast<const std::uint8_t*>(codes), count, len, scales, y);
   }
 
-  // There is a streaming store of floats only: other types are made in the first-level cache and copied as such.
+  // Only floats have a streaming store. Other types are computed into a block in L1, which is then streamed as floats.
   template <int kLoad>
   static bool stream_ranges(const std::uint8_t* codes, std::int64_t count, std::int64_t len, const float* scales,
                             int min_code, T* y) {

@@ -1,4 +1,4 @@
-// The slow truth of ternary_dequantize: one element at a time, on one thread.
+// The reference ternary_dequantize: one element at a time, on one thread.
 #include "format/format.h"
 #include "ops/elements.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
@@ -16,7 +16,7 @@ Status reference_run(const ReferenceTable&, const Params& params, const Exec&) {
       if (code < valid.min || code > valid.max) return invalid_code_error(params);
       const std::int64_t range =
           params.ranges.per_row == 0 ? 0 : row * params.ranges.per_row + column / params.ranges.len;
-      // Exact in f64; where f32 overflows, so do f16 and bf16.
+      // Exact in f64. Kernels multiply in f32: a product that overflows f32 overflows f16 and bf16 too.
       const double value = code * read_element(params.scales, DType::f32, range);
       write_element(params.y, p.dtype, row * params.y_stride + column, value);
     }

@@ -25,7 +25,7 @@ Input random_input(Random& random, DType dtype, Scheme scheme, Format format) {
   Input in;
   auto& p = in.problem;
   p = {.rows = 1 + random.below(6), .k = kSizes[random.below(16)], .dtype = dtype, .scheme = scheme};
-  if (random.below(60) == 0) p.k = 2'000'000 + random.below(1000);  // threads, and stores that bypass the cache
+  if (random.below(60) == 0) p.k = 2'000'000 + random.below(1000);  // for threads, and stores that bypass the cache
   const std::int64_t kind = random.below(4);
   p.granularity = kind == 0   ? Granularity::tensor()
                   : kind == 1 ? Granularity::row()
@@ -67,7 +67,8 @@ std::string difference(const Tensor& got, const Tensor& want) {
   return {};
 }
 
-// Breaks one code, in b3 a byte of them; the kernel must name just that element. s2 has no invalid code.
+// Makes one code invalid, in b3 the codes of one byte. The kernel must name that element, in b3 the first of the byte.
+// s2 has no invalid code.
 Result<std::string> broken_code(const Context& context, const std::string& kernel, Input in, Random& random) {
   const auto& p = in.problem;
   if (p.format == Format::s2) return std::string();

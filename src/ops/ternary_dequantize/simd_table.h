@@ -1,4 +1,4 @@
-// What an instruction set gives to ternary_dequantize: loops over whole ranges of codes.
+// What an instruction set provides for ternary_dequantize: loops over whole ranges of codes.
 #pragma once
 
 #include <cstdint>

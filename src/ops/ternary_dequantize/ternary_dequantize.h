@@ -10,7 +10,7 @@
 namespace tern {
 namespace ternary_dequantize {
 
-// What a kernel gets: checked arguments as pointers and steps.
+// What a kernel gets: checked arguments as pointers and strides.
 struct Params {
   TernaryDequantize::Problem problem;
   Ranges ranges;
@@ -21,10 +21,10 @@ struct Params {
   std::int64_t y_stride = 0;  // elements
 };
 
-// The error every kernel gives when some code is invalid: looks for the first one.
+// The error that every kernel returns for invalid codes. Searches for the first one.
 Error invalid_code_error(const Params& params);
 
-// The loops of the best instruction set with these capabilities, for values that are not stored.
+// The loops of the best instruction set with these capabilities, for callers that use the values without storing them.
 const SimdTable& loops_for(Capabilities instructions);
 
 struct ReferenceTable {};

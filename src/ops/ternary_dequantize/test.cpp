@@ -107,7 +107,7 @@ struct Extent {
   std::int64_t rows, k;
   Granularity g;
 };
-// Every kernel with three threads, and with one where that takes no time: the reference's bits.
+// Expects the reference's bits from every kernel with three threads, and with one thread if the tensor is small.
 void expect_same_with_threads(std::initializer_list<Extent> extents) {
   Random random(2);
   for (const auto [scheme, format] : kPairs)
@@ -115,7 +115,7 @@ void expect_same_with_threads(std::initializer_list<Extent> extents) {
       Input in = make_input({.rows = rows, .k = k, .scheme = scheme, .granularity = g, .format = format}, random);
       const bool large = rows * k > 1'000'000;
       for (const DType dtype : kDtypes) {
-        if (large && dtype != DType::f32) continue;  // its stream stores have their own test
+        if (large && dtype != DType::f32) continue;  // streaming stores of other types have their own test
         in.p.dtype = dtype;
         const auto want = run(test::reference_kernel(kOp, format), in);
         for (const NamedKernel& kernel : test::runnable_kernels(kOp, format))
@@ -127,7 +127,7 @@ void expect_same_with_threads(std::initializer_list<Extent> extents) {
 }
 
 TEST(Dequantize, LargeOutputs) {
-  expect_same_with_threads({{1, 9'000'001, Granularity::tensor()},  // past the cache
+  expect_same_with_threads({{1, 9'000'001, Granularity::tensor()},  // larger than the cache
                             {2048, 4104, Granularity::group(128)},
                             {512, 4104, Granularity::group(513)}});
 }
@@ -136,12 +136,12 @@ TEST(Dequantize, EveryThreadHasItsShare) {
   expect_same_with_threads({{3, 70'001, Granularity::row()}, {2, 200'003, Granularity::group(100'001)}});
 }
 
-// Stores that bypass the cache are taken for large outputs only; here on small ones, below the driver.
+// The driver uses streaming stores for large outputs only. This test calls the loops directly, with small outputs.
 TEST(Dequantize, StreamedIsTheSameAsStored) {
   Random random(5);
   for (const auto [scheme, format] : kPairs)
     for (const DType dtype : kDtypes)
-      if (format != Format::b3)  // has no loop of its own
+      if (format != Format::b3)  // b3 has no loops
         for (const auto& [rows, k] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 2047}, {3, 1024}, {2, 5120}}) {
           const Input in = make_input({.rows = rows,
                                        .k = k,
@@ -225,8 +225,8 @@ TEST(Dequantize, StridedRowsAndOddAddresses) {
       }
 }
 
-// Every scale that a half can be, and its neighbours between halves: what comes out is the half nearest to code *
-// scale.
+// The scales are every half, the midpoint to the next half, and the floats next to that midpoint. Every value must be
+// the half nearest to code * scale.
 TEST(Dequantize, EveryHalfAndEveryRoundingOfOne) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     std::vector<float> scales;
@@ -256,22 +256,22 @@ TEST(Dequantize, EveryHalfAndEveryRoundingOfOne) {
       for (std::int64_t r = 0; r < ranges; ++r) pack_row(format, codes, 4, in.codes.data() + r * row_bytes(format, 4));
       const auto want = run(test::reference_kernel(kOp, format), in);
       for (const NamedKernel& kernel : all_kernels(format)) ASSERT_EQ(run(kernel.entry, in).y, want.y) << kernel.name;
-      // The reference against plain arithmetic: no half lies nearer, and at equal distance the last bit is 0.
+      // The reference against plain arithmetic: no half is nearer, and at equal distance the last bit is 0.
       for (std::int64_t i = 0; i < 4 * ranges; ++i) {
         const double exact = codes[i % 4] * static_cast<double>(scales[static_cast<std::size_t>(i / 4)]);
         const double y = read_element(want.y.data(), dtype, i);
         std::uint16_t bits = 0;
         std::memcpy(&bits, want.y.data() + 2 * i, sizeof bits);
         ASSERT_EQ(std::signbit(y), exact < 0) << exact;
-        if (std::isinf(y)) {  // beyond the largest by half a step or more
+        if (std::isinf(y)) {  // the exact value is at least half a step above the largest
           const double largest = saturated(y, dtype), step = dtype == DType::f16 ? 32 : 0x1p120;
           ASSERT_GE(std::fabs(exact), std::fabs(largest) + step / 2) << exact;
           continue;
         }
         for (const int away : {-1, 1}) {
           if ((bits & 0x7FFF) == 0 && away < 0) continue;
-          const auto beside = static_cast<std::uint16_t>(bits + away);
-          const double other = read_element(&beside, dtype, 0);
+          const auto neighbour = static_cast<std::uint16_t>(bits + away);
+          const double other = read_element(&neighbour, dtype, 0);
           const double near = std::fabs(y - exact), far = std::fabs(other - exact);
           ASSERT_TRUE(near < far || (near == far && bits % 2 == 0)) << exact << " became " << y;
         }

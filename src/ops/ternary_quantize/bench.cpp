@@ -1,4 +1,4 @@
-// ternary_quantize for the bench: reads weights, so its limit is the streaming read.
+// The bench case of ternary_quantize. Its limit is the streaming read, because it mostly reads weights.
 #include <chrono>
 
 #include "base/errors.h"
@@ -11,7 +11,7 @@
 namespace tern::lab {
 namespace {
 
-// quantize() of a tensor of the host: copies both ways count, and so does the memory for the results.
+// Times quantize() of a host tensor, with the copies both ways and the allocation of the results.
 Result<OpCase> from_host_case(const BenchRequest& request, const Context& context,
                               const TernaryQuantize::Problem& problem) {
   if (context.device().id.kind != DeviceKind::cuda)

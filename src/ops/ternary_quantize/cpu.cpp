@@ -1,5 +1,5 @@
-// Drives the loops of an instruction set over a tensor: splits the work over threads, finds the first non-finite
-// value, and handles what the loops do not take (strided rows, unclean values, groups that share a byte).
+// Runs the loops of an instruction set over a tensor: splits the work over threads, finds the first non-finite value,
+// and handles what the loops do not take (strided rows, values to saturate, groups that share a byte).
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -19,21 +19,21 @@ namespace tern::ternary_quantize {
 namespace {
 
 constexpr std::int64_t kBlock = static_cast<std::int64_t>(simd::kSumBlock);
-constexpr std::int64_t kMinElemsPerSlot =
-    32 * 1024;                                      // below about 8 us of work another thread costs more than it gives
-constexpr std::int64_t kElemsPerPiece = 64 * 1024;  // what a slot takes at a time: small enough to balance
+// About 8 us of work; for less, another thread costs more than it gives.
+constexpr std::int64_t kMinElemsPerSlot = 32 * 1024;
+constexpr std::int64_t kElemsPerPiece = 64 * 1024;  // what a thread takes at a time: small enough to balance
 constexpr std::int64_t kMaxSegments = 1024;         // of a long range; each a whole subtree of the sum
 
-// A statistic of one segment of a long range.
+// The statistics of one segment of a long range.
 struct Segment {
   double sum = 0;
   std::int64_t count = 0;
   double max_abs = 0;
-  double max_signed[2] = {0, 0};  // of x, of -x
+  double max_signed[2] = {0, 0};  // the largest x, the largest -x
   bool bad = false;               // holds a non-finite value
 };
 
-// The parts of the workspace, booked the same way for counting and for running.
+// The parts of the workspace. The same bookings give its size (base is null) and its addresses.
 struct Scratch {
   std::byte* blocks = nullptr;  // one block per slot
   Segment* segments = nullptr;
@@ -68,10 +68,10 @@ class Driver {
 
   Status run() {
     const int slots = slots_for(rows_ * k_);
-    // Few long ranges are shared by all threads, one after the other; otherwise, and where ranges share a byte, each
-    // thread has ranges of its own.
-    const bool apart = per_row_ == 1 || len_ % per_byte_ == 0;
-    if (per_row_ == 0 || (slots > 1 && apart && rows_ * per_row_ < 2 * slots))
+    // If there are few long ranges, all threads share one range after the other. Otherwise, and if ranges share a byte,
+    // each thread takes whole ranges.
+    const bool own_bytes = per_row_ == 1 || len_ % per_byte_ == 0;
+    if (per_row_ == 0 || (slots > 1 && own_bytes && rows_ * per_row_ < 2 * slots))
       for (std::int64_t r = 0; r < p_.ranges.total && !found_bad(); ++r) long_range(r, slots);
     else
       many_ranges(slots);
@@ -93,7 +93,7 @@ class Driver {
     return begin % k_ + n <= k_ || p_.x_stride == k_;
   }
 
-  // A dense tensor whose rows end on byte boundaries is one long row: fewer, larger pieces.
+  // Turns a dense tensor whose rows end on byte boundaries into one long row: fewer, larger pieces.
   void flatten() {
     const bool dense = p_.x_stride == k_ && p_.codes_stride == k_ / per_byte_ && k_ % per_byte_ == 0;
     if (!dense || rows_ == 1 || (per_row_ > 0 && k_ % len_ != 0)) return;
@@ -102,7 +102,7 @@ class Driver {
     rows_ = 1;
   }
 
-  // Remembers the lowest row-major index of a non-finite value in [begin, begin + n); false when there is none.
+  // Records the lowest row-major index of a non-finite value in [begin, begin + n). Returns false if there is none.
   bool report_bad(std::int64_t begin, std::int64_t n) {
     for (std::int64_t i = begin; i < begin + n; ++i) {
       if (std::isfinite(read_element(p_.x, dtype_, offset(i)))) continue;
@@ -113,7 +113,7 @@ class Driver {
     }
     return false;
   }
-  // Remembers the lowest range whose scale is beyond f32.
+  // Records the lowest range whose scale overflows f32.
   void report_large(std::int64_t range, double scale) {
     const std::lock_guard lock(large_mutex_);
     if (range >= first_large_) return;
@@ -121,7 +121,8 @@ class Driver {
     large_scale_ = scale;
   }
 
-  // Elements [begin, begin + n), n at most a block, contiguous and clean: in place where they are, else copied.
+  // Elements [begin, begin + n), at most a block, contiguous and saturated if asked for: in place if they are that
+  // already, else in `copy`.
   const std::byte* elements(std::int64_t begin, std::int64_t n, std::byte* copy) const {
     const std::byte* x = address(begin);
     if (!contiguous(begin, n)) {
@@ -142,7 +143,8 @@ class Driver {
   // ---- ranges inside rows, several per thread ----
 
   void many_ranges(int slots) {
-    // A piece is some ranges of one row; it begins on a byte: as many ranges as codes share one, or the row's rest.
+    // A piece is a few ranges of one row. It starts at a byte boundary: if ranges share bytes, their number is a
+    // multiple of the codes in a byte, except in the row's last piece.
     std::int64_t step = std::max<std::int64_t>(1, kElemsPerPiece / len_);
     if (len_ % per_byte_ != 0) step = ceil_div(step, per_byte_) * per_byte_;
     const std::int64_t per_row = ceil_div(per_row_, step);
@@ -170,7 +172,7 @@ class Driver {
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t begin = row * k_ + i * len_, n = std::min(len_, k_ - i * len_);
       const float scale = scale_of(row * per_row_ + i, begin, n, copy);
-      if (scale == 0.0F) continue;  // the call fails; what follows may still hold a value to name
+      if (scale == 0.0F) continue;  // the call fails, but later ranges may hold a non-finite value to name
       for (std::int64_t at = 0; at < n; at += kBlock) {
         const std::int64_t part = std::min(kBlock, n - at);
         writer.write(elements(begin + at, part, copy), part, scale);
@@ -191,7 +193,7 @@ class Driver {
     if (bad >= 0) report_bad(row * k_ + column + bad * len, len);
   }
 
-  // The scale of one range read block by block on this thread; stores it. 0 when there is none.
+  // Computes and stores the scale of one range on this thread, block by block. Returns 0 as refine() does.
   float scale_of(std::int64_t range, std::int64_t begin, std::int64_t n, std::byte* copy) {
     return refine(range, n, [&](double h) { return segment(begin, n, h, copy); });
   }
@@ -210,7 +212,7 @@ class Driver {
       WorkQueue queue(segments, 1);
       exec_.threads.run(slots, [&](int slot) {
         for (std::int64_t taken = 0, end = 0; queue.next(taken, end);) {
-          // From the end, so that who reads from the begin next finds the first ones in a cache.
+          // From the end, so that the next pass, which reads from the beginning, finds the first segments in a cache.
           const std::int64_t i = segments - 1 - taken;
           scratch_.segments[i] = segment(begin + i * segment_elems, std::min(segment_elems, n - i * segment_elems), h,
                                          block_scratch(slot));
@@ -233,7 +235,8 @@ class Driver {
     if (scale != 0.0F && p_.codes != nullptr) write_long_range(begin, n, scale, slots);
   }
 
-  // Codes of [begin, begin + n): pieces of one row each that begin and end on a byte, or many short rows.
+  // Writes the codes of [begin, begin + n). A piece is in one row and starts at a byte boundary; a thread takes several
+  // pieces at a time if rows are short.
   void write_long_range(std::int64_t begin, std::int64_t n, float scale, int slots) {
     const std::int64_t column = begin % k_, first_row = begin / k_;
     const bool one_row = column + n <= k_;
@@ -248,7 +251,7 @@ class Driver {
           const std::int64_t first = (one_row ? column : 0) + at;
           RowWriter writer = row_writer(row, first);
           const std::int64_t last = first + std::min(most, row_elems - at);
-          // One call where nothing has to be copied: the whole piece lies in one row.
+          // One call unless values are saturated: the piece is in one row, so nothing else has to be copied.
           const std::int64_t most_at_once = saturate() ? kBlock : last - first;
           for (std::int64_t c = first; c < last; c += most_at_once) {
             const std::int64_t part = std::min(most_at_once, last - c);
@@ -261,8 +264,8 @@ class Driver {
 
   // ---- statistics ----
 
-  // From measurements to the scale of a range, which it stores. measure(h) looks at all of the data (h < 0) or at what
-  // is above h. 0 after a non-finite value, and where the scale is beyond f32.
+  // Computes the scale of a range from measurements, and stores it. measure(h) measures all elements (h < 0) or those
+  // above h. Returns 0 after a non-finite value, and if the scale overflows f32.
   template <class Measure>
   float refine(std::int64_t range, std::int64_t n, Measure measure) {
     Segment all;
@@ -293,12 +296,12 @@ class Driver {
     write_element(p_.scales, DType::f32, range, scale);
     return stored;
   }
-  // Rounded to the type the scheme computes in.
+  // The mean, rounded to the type that the scheme computes in.
   [[nodiscard]] double mean(double sum, std::int64_t count) const {
     return dtype_ == DType::f64 ? mean_scale<double>(sum, count) : static_cast<double>(mean_scale<float>(sum, count));
   }
 
-  // What the scheme needs to know of n elements from a block boundary of their range on.
+  // The statistics that the scheme needs of n elements, which start at a block boundary of their range.
   Segment segment(std::int64_t begin, std::int64_t n, double h, std::byte* copy) {
     Segment s;
     if (!saturate() && contiguous(begin, n)) {
@@ -312,13 +315,13 @@ class Driver {
       }
       s.sum = fold.total();
     }
-    // A sum of finite f64 may be infinite, too: then the scale is beyond f32.
+    // A sum of finite f64 may be infinite too: report_bad() then finds nothing, and the scale overflows f32.
     const bool finite = std::isfinite(s.sum) && std::isfinite(std::max({s.max_abs, s.max_signed[0], s.max_signed[1]}));
     s.bad = !finite && !saturate() && report_bad(begin, n);
     return s;
   }
 
-  // Sets the sum and adds to the rest.
+  // Sets s.sum; updates the other statistics.
   void add_statistics(Segment& s, const std::byte* x, std::int64_t n, double h) const {
     if (rule_ == kAbsmax || p_.given != nullptr) {
       s.max_abs = std::max(s.max_abs, loops_.max_abs(x, n));

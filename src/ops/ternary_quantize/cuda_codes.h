@@ -1,5 +1,5 @@
-// Makes codes of quads in registers: the limits that follow from a scale, the comparison, packing and storing. For .cu
-// files only.
+// Turns quads in registers into codes: the limits that follow from a scale, the comparisons, packing and storing. For
+// .cu files only.
 #pragma once
 
 #include "ops/ternary_quantize/cuda_quads.h"
@@ -15,10 +15,10 @@ __device__ inline float times_down(float a, float b) { return __fmul_rz(a, b); }
 __device__ inline double times_down(double a, double b) { return __dmul_rz(a, b); }
 __device__ inline float ratio(float a, float b) { return __fdiv_rn(a, b); }
 __device__ inline double ratio(double a, double b) { return __ddiv_rn(a, b); }
-__device__ inline float below(float v) { return __uint_as_float(__float_as_uint(v) - 1); }  // the next, of v > 0
+__device__ inline float below(float v) { return __uint_as_float(__float_as_uint(v) - 1); }  // the next lower; v > 0
 __device__ inline double below(double v) { return __longlong_as_double(__double_as_longlong(v) - 1); }
 
-// The highest byte, which has the sign, of each of four numbers.
+// The highest byte of each of four numbers, which holds the sign.
 __device__ inline unsigned high_bytes(unsigned a, unsigned b, unsigned c, unsigned d) {
   return __byte_perm(__byte_perm(a, b, 0x0073), __byte_perm(c, d, 0x0073), 0x5410);
 }
@@ -40,18 +40,18 @@ class TritCoder {
     const float h = half_of(s);
     if constexpr (sizeof(Raw<E>) > 2) {
       limit_ = h;
-    } else {  // magnitudes of 16 bits are above s/2 where they are above it rounded down to them
+    } else {  // a 16-bit magnitude is above s/2 exactly if it is above s/2 rounded down to 16 bits
       unsigned bits = __float_as_uint(h) >> 16;
       if constexpr (std::is_same_v<E, F16>) {
         unsigned short down;
         asm("cvt.rz.f16.f32 %0, %1;" : "=h"(down) : "f"(h));
         bits = down;
       }
-      limit_ = 0x7FFF7FFFU - bits * 0x10001U;  // whose sum with a magnitude has its highest bit set if that is above
+      limit_ = 0x7FFF7FFFU - bits * 0x10001U;  // limit + magnitude has its highest bit set if the magnitude is above
     }
   }
 
-  // What another lane has.
+  // The coder of another lane.
   __device__ TritCoder of_lane(int lane) const {
     TritCoder other = *this;
     other.limit_ = __shfl_sync(kAllLanes, limit_, lane);
@@ -77,21 +77,21 @@ class TritCoder {
     return (above & ~sign & 0x80808080U) | (~(above >> 1) & 0x40404040U);
   }
 
-  // The same as int8: no byte carries into the next.
+  // The codes as int8. No byte carries into the next.
   static __device__ unsigned as_i8(unsigned codes) { return ((codes >> 6) + 0x7F7F7F7FU) ^ 0x80808080U; }
 
  private:
   std::conditional_t<sizeof(Raw<E>) == 2, unsigned, Math<E>> limit_;
 };
 
-// int2 codes rne(clamp(rn(x/s), -2, 1)) in two's complement, without dividing x. Let p be the bits of a fraction, and u
-// the last place of s, so that s < 2^p u. What is above s is a multiple of u.
+// int2 codes rne(clamp(rn(x/s), -2, 1)) in two's complement, without dividing x. Let p be the number of significand
+// bits and u the ulp of s, so that s < 2^p u. Every number above s is a multiple of u.
 //
-//   rn(x/s) > 1/2 where 2x > s: then 2x - s >= u, so x/s - 1/2 >= u/(2s) > 2^(-p-1), half a last place of 1/2. The same
-//     for -x.
+//   rn(x/s) > 1/2 exactly if 2x > s: then 2x - s >= u, so x/s - 1/2 >= u/(2s) > 2^(-p-1), which is half an ulp of 1/2.
+//     The same holds for -x.
 //   rn(-x/s) >= 3/2 from some magnitude on, because rounded division is monotone. Let t be 3s/2 rounded down. The
-//     number after t is above 3s/2, so it is in. The one before t is at most 3s/2 - u, and u/s > 2^-p, half a last
-//     place of what is under 3/2, so it is out. A division tells of t.
+//     number after t is above 3s/2, so it reaches 3/2. The number before t is at most 3s/2 - u, and u/s > 2^-p, which
+//     is half an ulp of numbers just below 3/2, so it does not. One division decides t.
 template <class E>
 class Int2Coder {
  public:
@@ -135,7 +135,8 @@ using Coder = std::conditional_t<kIsInt2, Int2Coder<E>, TritCoder<E>>;
 
 // ---- stores ----
 
-// Where a lane's quad goes: quad number `quad` of codes that begin at `to`, with `valid` elements in its range.
+// Where a lane's quad goes: it is quad number `quad` of the codes that start at `to`; `valid` of its elements are in
+// the range.
 struct Place {
   std::uint8_t* to;
   int quad, valid;
@@ -144,16 +145,17 @@ struct Place {
 //   [c3      |c2      |c1      |c0      ]  times 1 + 2^6 + 2^12 + 2^18: the highest byte is [c3|c2|c1|c0]
 __device__ inline unsigned packed_high(unsigned codes) { return codes * 0x00041041U; }
 
-// A lane has a byte of each of four rows; of four neighbours, the first gets all their bytes of row 0, and so on.
+// Transposes bytes among four neighbouring lanes. Each lane has one byte of each of four rows; afterwards the first
+// lane has the bytes of row 0, the second those of row 1, and so on.
 __device__ inline unsigned exchanged_bytes(unsigned bytes) {
   const bool odd = (threadIdx.x & 1) != 0, upper = (threadIdx.x & 2) != 0;
   bytes = __byte_perm(bytes, __shfl_xor_sync(kAllLanes, bytes, 1), odd ? 0x3715 : 0x6240);
   return __byte_perm(bytes, __shfl_xor_sync(kAllLanes, bytes, 2), upper ? 0x3276 : 0x5410);
 }
 
-// Stores a lane's quads; place(i) is that of quad i. `words`: codes of four neighbouring lanes, or of one quad of i8,
-// are on a boundary of 4, and of their ranges all or none. Where a quad is not whole, i8 stores `valid` elements, and
-// packed codes have their padding: a +0 gives it.
+// Stores a lane's quads; place_of(i) says where quad i goes. `words`: the codes of four neighbouring lanes (for i8, of
+// one quad) are 4-byte aligned and all in their range or all outside, so one store can write them. If a quad is not
+// whole, i8 stores `valid` elements; packed codes also store padding, the code of +0.
 template <class C, int kQuads, class PlaceOf>
 __device__ void store_quads(const unsigned (&codes)[kQuads], bool packs, bool words, PlaceOf place_of) {
   if constexpr (kQuads % 4 == 0)
@@ -184,7 +186,7 @@ __device__ void store_quads(const unsigned (&codes)[kQuads], bool packs, bool wo
     rest = rest || (!whole && place.valid > 0);
   }
   if (!rest) return;
-    // Rare, and with both loops unrolled most of the code of a kernel.
+    // Rare. With both loops unrolled it would be most of a kernel's code.
 #pragma unroll 1
   for (int e = 0; e < 4; ++e)
 #pragma unroll

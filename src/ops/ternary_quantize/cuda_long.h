@@ -1,5 +1,5 @@
-// Ranges too long for registers: pieces of a range are measured by many blocks, folded by one, and read again for their
-// codes. For .cu files only.
+// Ranges too long for registers: many thread blocks measure the pieces of a range, one folds them, and the pieces are
+// read again for their codes. For .cu files only.
 //
 //   range   [ piece 0                        ][ piece 1          ...
 //   piece   [ warp 0 ][ warp 1 ] ... [ warp 7 ]                        a thread block
@@ -28,13 +28,13 @@ struct State {
 
 // How ranges of len elements are split, and the workspace for it.
 struct Split {
-  std::int64_t chunk = 1;  // blocks of a warp
+  std::int64_t chunk = 1;  // blocks per warp
   std::int64_t pieces = 1, ranges = 0;
 
   Split(std::int64_t len, std::int64_t total) : ranges(total) {
     const std::int64_t blocks = (len + 1023) / 1024;
     const auto split = [&] { pieces = (blocks + chunk * kPieceWarps - 1) / (chunk * kPieceWarps); };
-    // Up to 16 blocks a warp where that still leaves many pieces: fewer to fold.
+    // Up to 16 blocks per warp while there are many pieces, so that there are fewer to fold.
     for (split(); pieces > kMaxPieces || (chunk < 16 && pieces * ranges > kMaxPieces); split()) chunk *= 2;
   }
   [[nodiscard]] std::size_t piece_bytes() const { return static_cast<std::size_t>(ranges * pieces) * sizeof(Piece); }
@@ -47,11 +47,11 @@ struct LongJob {
   std::int64_t chunk, pieces;
   Piece* of_pieces;  // [ranges, pieces]
   State* states;     // [ranges]
-  // A tensor-wide range of rows that are not one after the other; wrap_k is 0 where they are.
+  // For a tensor-wide range whose rows have gaps between them; wrap_k is 0 if they have none.
   std::int64_t wrap_k, wrap_stride;
 };
 
-// A range, and the blocks of it that this warp has.
+// The range of this warp, and the warp's blocks of it.
 template <class E>
 struct Part {
   std::int64_t range, index, n, first_block, blocks;
@@ -81,7 +81,7 @@ __device__ Bits<E> element_bits(const LongJob<E>& long_job, const Part<E>& part,
   return load_bits<E>(part.x + i + row * (long_job.wrap_stride - long_job.wrap_k));
 }
 
-// Loads this lane's quads of the block that begins with element `start`.
+// Loads this lane's quads of the block that starts at element `start`.
 template <class E>
 __device__ void load_block(const LongJob<E>& long_job, const Part<E>& part, std::int64_t start, Words<E> (&q)[kHeld]) {
   const std::int64_t left = part.n - start;
@@ -94,7 +94,7 @@ __device__ void load_block(const LongJob<E>& long_job, const Part<E>& part, std:
 #pragma unroll
     for (int j = 0; j < kHeld; ++j) q[j] = load_some<E>(x + 128 * j, clamped(left) - 4 * (lane + 32 * j));
   } else {
-    Words<E> far[kHeld];  // rare: a loop through local memory is slow, but short
+    Words<E> far[kHeld];  // rare: a loop over local memory is slow, but little code
 #pragma unroll 1
     for (int j = 0; j < kHeld; ++j) {
       far[j] = Words<E>{};
@@ -111,7 +111,7 @@ __device__ void load_block(const LongJob<E>& long_job, const Part<E>& part, std:
 // Sums block after block in adjacent pairs, like a binary counter: lane i holds the sum of 2^i blocks, if there is one.
 class BlockSums {
  public:
-  __device__ void add(double sum) {  // which all lanes have
+  __device__ void add(double sum) {  // the same in all lanes
     int level = 0;
     for (; (count_ >> level & 1) != 0; ++level) sum = __dadd_rn(__shfl_sync(kAllLanes, mine_, level), sum);
     if (threadIdx.x % 32 == static_cast<unsigned>(level)) mine_ = sum;
@@ -131,7 +131,7 @@ class BlockSums {
   int count_ = 0;
 };
 
-// Statistics of pieces. With kRule kMse: of the values above half of the current scale, unless that no longer changes.
+// Measures pieces. kMse measures the values above half of the current scale, unless that scale no longer changes.
 template <class E, int kRule>
 __global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kRule>) measure_pieces(const LongJob<E> long_job) {
   const Job<E>& job = long_job.job;
@@ -148,7 +148,8 @@ __global__ void __launch_bounds__(32 * kPieceWarps, kBlocksPerSm<E, kRule>) meas
     Words<E> q[kHeld];
     load_block<E>(long_job, part, start, q);
     Stat<E> stat;
-    // kMse is asked of finite values alone: what is above a finite h may be infinite, what is not may be NaN.
+    // kMse measures finite values only, because its statistics cannot reveal a NaN, which is never above h. So it
+    // saturates before it measures; if the op rejects instead, the first pass has checked the values.
     for (bool clean = kRule == kMse && !job.saturates;; clean = true) {
       if (clean || kRule != kMse) {
         stat = measure<E, kRule, kHeld>(q, h);
@@ -206,8 +207,8 @@ __device__ inline void fold_warp(Piece& piece, bool counts) {
           counts);
 }
 
-// Folds the pieces of a range and makes its scale; round 0 is the only one but for kMse. 8 pieces a thread, so that a
-// thread, a warp and the block fold whole subtrees.
+// Folds the pieces of a range and computes its scale. Only kMse has rounds after round 0. A thread takes 8 pieces, so
+// that a thread, a warp and the block fold whole subtrees.
 template <class E>
 __global__ void __launch_bounds__(kMaxPieces / 8) fold_pieces(const LongJob<E> long_job, int rule, int round) {
   __shared__ Piece shared[32];
@@ -236,7 +237,7 @@ __global__ void __launch_bounds__(kMaxPieces / 8) fold_pieces(const LongJob<E> l
   if (threadIdx.x != 0) return;
 
   Math<E> s = 0;
-  bool stands = rule != kMse || round == kMaxMseRounds;
+  bool done = rule != kMse || round == kMaxMseRounds;
   if (round == 0) {
     Stat<E> stat;
     stat.sum = all.sum;
@@ -252,12 +253,12 @@ __global__ void __launch_bounds__(kMaxPieces / 8) fold_pieces(const LongJob<E> l
   } else {
     s = static_cast<Math<E>>(state.scale);
     const Math<E> next = all.up > 0 ? mean_of<E>(all.sum, all.up) : s;
-    stands = stands || next == s;
+    done = done || next == s;
     s = next;
   }
   state.scale = s;
-  state.done = stands ? 1 : 0;
-  if (stands) store_scale<E>(job, range, stored_scale<E>(s));
+  state.done = done ? 1 : 0;
+  if (done) store_scale<E>(job, range, stored_scale<E>(s));
 }
 
 template <class E, bool kIsInt2>

@@ -35,7 +35,7 @@ struct Words {
 
 template <class E>
 constexpr Bits<E> kSign = Bits<E>{1} << (8 * sizeof(Raw<E>) - 1);
-// One less is the largest finite value.
+// The bits of infinity; one less is the largest finite value.
 template <class E>
 constexpr Bits<E> kInfinity = 0x7F800000U;
 template <>
@@ -86,7 +86,7 @@ __device__ inline double half_of(double v) { return __dmul_rn(v, 0.5); }
 
 // ---- loads ----
 
-// x is read once and never written meanwhile, so it need not stay in L1.
+// x is read once, so it need not stay in L1. Nothing writes it meanwhile, so the loads may be non-coherent.
 __device__ inline void load_words(const void* x, unsigned (&w)[2]) {
   asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(x));
 }
@@ -111,7 +111,7 @@ __device__ Bits<E> load_bits(const Raw<E>* x) {
     return __ldg(reinterpret_cast<const unsigned short*>(x));
 }
 
-// The first `valid` elements, and +0 behind them.
+// The first `valid` elements, then +0.
 template <class E>
 __device__ Words<E> load_some(const Raw<E>* x, int valid) {
   Words<E> q{};
@@ -134,8 +134,8 @@ __device__ bool finite_bits(Bits<E> magnitude) {
   return magnitude < kInfinity<E>;
 }
 
-// NaN becomes +0, an infinity the largest finite value of its sign. Two values of 16 bits are one word, in which no sum
-// of magnitudes carries from one to the other.
+// NaN becomes +0, an infinity the largest finite value of its sign. 16-bit values are handled two in a word; no sum of
+// magnitudes carries from one into the other.
 template <class E>
 __device__ void saturate(Words<E>& q) {
   if constexpr (sizeof(Raw<E>) == 2) {
@@ -159,25 +159,26 @@ __device__ void saturate(Words<E>& q) {
 
 // ---- statistics ----
 
-// What a lane, a warp or a block knows of its part of a range. Which members count depends on the rule; the others are
-// never touched and cost nothing.
+// The statistics that a lane, a warp or a block has of its part of a range. Each rule uses some of the members; the
+// others are never touched and cost nothing.
 template <class E>
 struct Stat {
   double sum = 0;  // of magnitudes, in kSumUnit; NaN, infinite or large after an element that is not finite
   int count = 0;   // of elements above a threshold
-  // Bits order like magnitudes, and NaN is above infinity. absmax: of |x|. int2: the largest of x and 0.
+  // As bits, which order like magnitudes, with NaN above infinity. absmax: the largest |x|. int2: the largest of x and
+  // 0.
   SignedBits<E> up = 0;
   SignedBits<E> down = 0;  // int2: the largest of -x and 0
 };
 
-// Hopper converts 16 numbers a cycle to double, which is slower than it reads those of 16 bits. Their bits, moved to
-// where a double has its exponent and fraction, are the same number times a power of two, denormals too:
+// Hopper converts 16 numbers a cycle to double, slower than it reads 16-bit numbers. But the bits of a 16-bit number,
+// moved to where a double has its exponent and fraction, are the same number times a power of two, denormals too:
 //
 //   bf16                  [s|eeeeeeee|fffffff]        double  [0|000eeeeeeee|fffffff 0 ... 0]   2^(127 - 1023) times
 //   f16                  [s|eeeee|ffffffffff]                 [0|000000eeeee|ffffffffff 0 ...]  2^(15 - 1023) times
 //
-// So are sums: each is rounded like the true one, or exact in both scales. The unit of Stat::sum is kSumUnit, and what
-// is not finite adds kSumBound or more.
+// So are sums: each is rounded like the true sum, or is exact in both scales. Stat::sum is in units of kSumUnit; an
+// element that is not finite adds kSumBound or more.
 template <class E>
 constexpr double kSumUnit = 1;
 template <>
@@ -215,7 +216,8 @@ __device__ double quad_sum_above(const Words<E>& q, Math<E> h, int& count) {
   return __dadd_rn(__dadd_rn(a[0], a[1]), __dadd_rn(a[2], a[3]));
 }
 
-// What Ampere has and Turing has not: the larger number, or NaN, whose sign is then clear; the largest of all lanes.
+// Ampere has instructions for these, Turing has not. max_nan(): the larger number, or NaN with its sign clear.
+// max_of_lanes(): the largest over all lanes.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 constexpr bool kHasMaxNan = true;
 __device__ inline float max_nan(float a, float b) {
@@ -244,11 +246,11 @@ __device__ unsigned max_pair(unsigned a, unsigned b) {
     asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
   return c;
 #else
-  return __vmaxu2(a, b);  // one instruction of Hopper's, a few of Turing's
+  return __vmaxu2(a, b);  // one instruction on Hopper, a few on Turing
 #endif
 }
 
-// The largest magnitude of the lower halves of kQuads quads, and that of the upper ones.
+// The largest magnitude in the lower halves of the words of kQuads quads, and the largest in the upper halves.
 template <class E, int kQuads>
 __device__ unsigned max_halves(const Words<E>* q) {
   unsigned pair = max_pair<E>(q[0].w[0] & 0x7FFF7FFFU, q[0].w[1] & 0x7FFF7FFFU);
@@ -283,21 +285,21 @@ __device__ SignedBits<E> max_bits(const Words<E>* q) {
   }
 }
 
-// Negative values have their highest bit set, so as integers they lose against 0.
+// The bits as a signed integer. Negative values have the highest bit set, so a maximum with 0 ignores them.
 template <class E>
 __device__ SignedBits<E> with_sign(Bits<E> bits) {
   if constexpr (sizeof(Raw<E>) == 2) return static_cast<short>(bits);
   return static_cast<SignedBits<E>>(bits);
 }
 
-// What a lane's quads give; the last of them first to be missing. The rule kMse sums what is above h.
+// The statistics of a lane's quads. kMse sums the values above h. Only the last quads may be missing (+0).
 template <class E, int kRule, int kQuads>
 __device__ Stat<E> measure(const Words<E>* q, Math<E> h = 0) {
   Stat<E> stat;
   if constexpr (kRule == kAbsmax) stat.up = max_bits<E, kQuads>(q);
 #pragma unroll
   for (int j = 0; j < kQuads; ++j) {
-    if constexpr (kRule == kAbsmean || kRule == kMse) {  // no sum is -0, so 0 need not be added to the first
+    if constexpr (kRule == kAbsmean || kRule == kMse) {  // no sum is -0, so the first need not be added to 0
       const double of_quad = kRule == kMse ? quad_sum_above<E>(q[j], h, stat.count) : quad_sum<E>(q[j]);
       stat.sum = j == 0 ? of_quad : __dadd_rn(stat.sum, of_quad);
     }
@@ -319,7 +321,7 @@ __device__ Stat<E> measure(const Words<E>* q, Math<E> h = 0) {
   return stat;
 }
 
-// a's part of the range comes first; the order of two summands does not matter.
+// a's part of the range comes before b's, though a sum of two is the same in either order.
 template <class E, int kRule>
 __device__ void merge(Stat<E>& a, const Stat<E>& b) {
   if constexpr (kRule == kAbsmean || kRule == kMse) a.sum = __dadd_rn(a.sum, b.sum);
@@ -346,7 +348,7 @@ __device__ Stat<E> chosen(bool first, const Stat<E>& a, const Stat<E>& b) {
           .down = first ? a.down : b.down};
 }
 
-// Lanes fold l += l + 16, 8, 4, 2, 1; all get the result.
+// Folds the lanes: lane l += lane l + 16, 8, 4, 2, 1. All lanes get the result.
 template <class E, int kRule>
 __device__ void fold_lanes(Stat<E>& stat) {
   if constexpr (kRule == kAbsmax && sizeof(Raw<E>) <= 4) {
@@ -357,9 +359,9 @@ __device__ void fold_lanes(Stat<E>& stat) {
   }
 }
 
-// The same for kUnits ranges of each `width` lanes (lanes from `width` on would have added +0), folded against each
-// other: at every level a lane keeps half of the ranges it has, and gives its part of the others to the lane that keeps
-// those. At last each range is with width/kUnits neighbours, the first range with the first of them.
+// The same for kUnits ranges of `width` lanes each (lanes from `width` on would add +0), folded together: at every
+// level a lane keeps half of its ranges, and gives its part of the others to the lane that keeps those. In the end each
+// range's result is in width/kUnits neighbouring lanes, the first range's in the first of them.
 //
 //   distance 16    lane l < 16 keeps A: A[l] + A[l + 16]      lane l >= 16 keeps B: B[l] + B[l - 16]
 template <class E, int kRule, int kUnits>
@@ -382,7 +384,8 @@ __device__ Stat<E> fold_units(Stat<E> (&stat)[kUnits], unsigned width) {
   return stat[0];
 }
 
-// The same for a warp's block of a sum, or for two neighbours and their sum; all lanes get it.
+// The same for one block of a sum per warp, or for two neighbouring blocks, which it also merges. All lanes get the
+// result.
 template <class E, int kRule, int kBlocks>
 __device__ Stat<E> fold_warp_blocks(Stat<E> (&stat)[kBlocks]) {
   static_assert(kBlocks == 1 || kBlocks == 2);
@@ -396,7 +399,7 @@ __device__ Stat<E> fold_warp_blocks(Stat<E> (&stat)[kBlocks]) {
   }
 }
 
-// fold_units for maxima of 16 bits, from those of both halves of a word: two ranges share a word until the end.
+// fold_units for 16-bit maxima, from the maxima of both halves of a word. Two ranges share a word until the end.
 template <class E, int kUnits>
 __device__ int fold_halves(const unsigned (&halves)[kUnits], unsigned width) {
   const unsigned lane = threadIdx.x % 32;
@@ -421,7 +424,8 @@ __device__ int fold_halves(const unsigned (&halves)[kUnits], unsigned width) {
   return static_cast<int>((lane & distance) != 0 ? pair[0] >> 16 : pair[0] & 0xFFFFU);
 }
 
-// Adjacent pairs, level by level: what folds the sums of `blocks` blocks, at most 32; lanes behind them have +0.
+// Folds the sums of `blocks` blocks, at most 32, one per lane, in adjacent pairs, level by level. Lanes from `blocks`
+// on have +0.
 template <class E, int kRule>
 __device__ void fold_blocks(Stat<E>& stat, int blocks = 32) {
 #pragma unroll
@@ -429,7 +433,7 @@ __device__ void fold_blocks(Stat<E>& stat, int blocks = 32) {
     if (distance < blocks) merge<E, kRule>(stat, exchanged<E, kRule>(stat, distance));
 }
 
-// False also for some finite values: f64 whose sum is not, and large ones of 16 bits.
+// May be false for finite values too: f64 whose sum is infinite, and large 16-bit values.
 template <class E, int kRule>
 __device__ bool all_finite(const Stat<E>& stat) {
   if constexpr ((kRule == kAbsmean || kRule == kMse) && sizeof(Raw<E>) == 2) return stat.sum < kSumBound<E>;
@@ -442,8 +446,8 @@ __device__ bool all_finite(const Stat<E>& stat) {
 __device__ inline float rounded(double v, float) { return __double2float_rn(v); }
 __device__ inline double rounded(double v, double) { return v; }
 
-// A mean is one division; by a power of two it is a product, which rounds the same real number. `inverse` is that of
-// the count where it is such a power, else 0.
+// A mean is one division. If the count is a power of two, `inverse` is its reciprocal, and the product rounds the same
+// real number; else `inverse` is 0.
 template <class E>
 __device__ Math<E> mean_of(double sum, std::int64_t count, double inverse = 0) {
   if constexpr (kSumUnit<E> != 1) sum = __dmul_rn(sum, kSumUnit<E>);
@@ -452,7 +456,7 @@ __device__ Math<E> mean_of(double sum, std::int64_t count, double inverse = 0) {
   return m > static_cast<Math<E>>(kMinMean) ? m : static_cast<Math<E>>(kMinMean);
 }
 
-// The scale of a range of count elements, for kMse the one its rounds start from.
+// The scale of a range of count elements; for kMse, the scale that its rounds start from.
 template <class E, int kRule>
 __device__ Math<E> scale_of(const Stat<E>& stat, std::int64_t count, double inverse) {
   const Math<E> floor = static_cast<Math<E>>(kMinMax);
@@ -468,7 +472,7 @@ __device__ Math<E> scale_of(const Stat<E>& stat, std::int64_t count, double inve
   }
 }
 
-// As it is stored.
+// The scale as it is stored.
 template <class E>
 __device__ float stored_scale(Math<E> scale) {
   if constexpr (sizeof(Math<E>) == 8) return __double2float_rn(scale);

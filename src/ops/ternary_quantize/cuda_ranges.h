@@ -1,5 +1,5 @@
-// Ranges that fit in registers: one read of x gives scales and codes. A warp has one range or several, or a block has
-// one. For .cu files only.
+// Ranges that fit in registers: one read of x gives scales and codes. A warp takes one range or several, or a thread
+// block takes one. For .cu files only.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace tern::ternary_quantize {
 namespace {
 
-// Where ranges lie. `outer` times `inner` of them: rows of groups, or one row of all ranges where their steps are
-// equal.
+// Where the ranges are: `outer` times `inner` of them, as rows of groups, or as one row of all ranges if their strides
+// are equal.
 template <class E>
 struct Job {
   const Raw<E>* x;
@@ -19,18 +19,18 @@ struct Job {
   const float* given;  // null: computed
   std::int64_t given_step;
   cuda::Report report;
-  std::int64_t outer, x_outer, codes_outer, index_outer;  // steps: elements, bytes, row-major elements
+  std::int64_t outer, x_outer, codes_outer, index_outer;  // strides: elements, bytes, row-major elements
   std::int64_t inner, x_inner, codes_inner;
   std::int64_t len, last_len;  // the last of each `inner` may be short
   double inverse;              // 1 / len where len is a power of two, else 0
-  bool vector;                 // quads may be loaded as one
+  bool vector;                 // a quad may be loaded at once
   bool saturates;
   bool writes_codes;  // false where ranges share bytes
   bool packs;         // four codes a byte; else i8
-  bool words;         // four bytes of codes may be stored as one
+  bool words;         // four bytes of codes may be stored as one word
 };
 
-// Lengths inside ranges that fit in registers are small.
+// Clamps a length to [0, 2^30], which an int holds.
 __device__ inline int clamped(std::int64_t v) { return static_cast<int>(v < 0 ? 0 : v > 1 << 30 ? 1 << 30 : v); }
 
 // The scale of a range from its statistics, or the given one, which is checked.
@@ -53,8 +53,8 @@ __device__ void store_scale(const Job<E>& job, std::int64_t range, float stored)
     if (job.given == nullptr && !cuda::finite(stored)) job.report(cuda::kScaleTooLarge, range);
 }
 
-// Reports the first of a lane's values that is not finite. It reads them again: what happens once may be slow. Quad i
-// has valid(i) elements; bits(i, e) is one of them, and index(i) where the first is.
+// Reports the first of a lane's values that is not finite. Reads them again, which is slow but happens only once. Quad
+// i has valid(i) elements; bits(i, e) is element e, and index(i) is the index of its first element.
 template <class E, class Valid, class BitsAt, class Index>
 __device__ void report_bad(const Job<E>& job, int quads, Valid valid, BitsAt bits, Index index) {
 #pragma unroll 1
@@ -67,15 +67,15 @@ __device__ void report_bad(const Job<E>& job, int quads, Valid valid, BitsAt bit
       }
 }
 
-// Blocks of 256 threads that share a multiprocessor, at least: with 3 a thread has 80 registers, and 96 KB of f32 are
-// on their way.
+// The least number of 256-thread blocks that share a multiprocessor. With 3, a thread has 80 registers and 96 KB of f32
+// are in flight.
 template <class E, int kRule>
 constexpr int kBlocksPerSm = sizeof(Raw<E>) == 8   ? (kRule == kMse ? 1 : 2)
                              : kRule == kMse       ? 2
                              : sizeof(Raw<E>) == 4 ? 3
                                                    : 4;
-// The same where a warp has ranges of at most 1,024 elements. 16 bits need more warps, whose loads are half as long; 5
-// leave a thread 48 registers, which are too few for the other rules. Turing has room for 1,024 threads.
+// The same for ranges of at most 1,024 elements. 16-bit types need more warps, because a warp's loads are half as long.
+// 5 blocks leave a thread 48 registers, too few for the other rules. Turing has room for 1,024 threads.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int kManyBlocks = 4;
 #else
@@ -88,24 +88,24 @@ constexpr int kShortBlocksPerSm = sizeof(Raw<E>) == 2 && (kRule == kAbsmean || k
 
 // ---- ranges of at most 1,024 elements ----
 //
-// A range has `width` lanes (a power of two) and kQuads quads of each; a warp has 32/width ranges side by side, and
-// kUnits such units one after the other:
+// `width` lanes (a power of two) share a range, kQuads quads each. A unit is the 32/width ranges that a warp has side
+// by side; a warp has kUnits units, one after the other:
 //
 //   len 128: width 32, kQuads 1           len 32: width 8, kQuads 1
 //     unit 0 [ range 0 .............. ]     unit 0 [ r0 ][ r1 ][ r2 ][ r3 ]
 //     unit 1 [ range 1 .............. ]     unit 1 [ r4 ][ r5 ][ r6 ][ r7 ]
 //
-// Statistics of the units are folded against each other, after which width/kUnits lanes have the scale of a range.
-// Addresses are sums of products of 32 bits, which are cheap.
+// fold_units() folds the statistics of the units together; then width/kUnits lanes have the scale of a range. Addresses
+// are sums of 32-bit products, which are cheap.
 struct Tiling {
   int width_log2;
   int inner, len, last_len;
-  unsigned tiles;                    // of a row
-  unsigned x_inner, x_unit, x_tile;  // steps in bytes
+  unsigned tiles;                    // per row
+  unsigned x_inner, x_unit, x_tile;  // strides in bytes
   unsigned codes_inner, codes_unit, codes_tile;
   unsigned all_tiles;
-  bool dense;  // every lane has whole quads, and units lie one after the other
-  bool fits;   // in these types
+  bool dense;  // every lane has whole quads, and units are contiguous
+  bool fits;   // no value above overflows its type
 
   template <class E>
   Tiling(const Job<E>& job, int lanes_log2, int units) {
@@ -131,7 +131,7 @@ struct Tiling {
 };
 __device__ inline std::uint64_t product(unsigned a, unsigned b) { return static_cast<std::uint64_t>(a) * b; }
 
-// What a tile's ranges give, folded as fold_units does.
+// The statistics of a tile's ranges, folded as fold_units() does.
 template <class E, int kRule, int kQuads, int kUnits>
 __device__ Stat<E> measure_units(const Words<E> (&q)[kQuads * kUnits], int width) {
   if constexpr (kRule == kAbsmax && sizeof(Raw<E>) == 2 && kUnits > 1) {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
   constexpr int kSlots = kQuads * kUnits, kFirst = kRule == kMse ? kAbsmean : kRule;
   constexpr int kUnitsLog2 = kUnits == 8 ? 3 : kUnits == 4 ? 2 : kUnits == 2 ? 1 : 0;
   const auto* x = reinterpret_cast<const unsigned char*>(job.x);
-  unsigned outer = 0;  // what else depends on it is computed late, to save registers
+  unsigned outer = 0;  // values that depend on it are computed late, to save registers
   if (job.outer > 1) {
     outer = tile / tiling.tiles;
     tile -= outer * tiling.tiles;
@@ -165,7 +165,7 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
   const int first = static_cast<int>(tile) * (per_unit * kUnits) + side;
   const int left = tiling.inner - first, len = tiling.len, last = tiling.last_len;
   const auto length = [&](int u) { return u * per_unit < left ? (u * per_unit + 1 == left ? last : len) : 0; };
-  // Of a lane's units the last alone may be shorter, so it has whole quads of the first so many.
+  // Only the last unit of a lane may be shorter, so quad j of a lane is whole in the first has(j) units.
   const int units = (left + per_unit - 1) >> (5 - width_log2), ends = (units - 1) * per_unit + 1 == left ? 1 : 0;
   const auto has = [&](int j) {
     const int at = 4 * (quad + 32 * j);
@@ -245,7 +245,7 @@ __device__ __forceinline__ void quantize_tile(const Job<E>& job, const Tiling& t
   });
 }
 
-// Quads may be loaded as one, and a range has 8 lanes or more: 8 quads a lane are on their way.
+// For ranges of 8 lanes or more whose quads may be loaded at once: each lane has 8 quads in flight.
 template <class E, int kRule, int kQuads>
 __global__ void __launch_bounds__(256, kShortBlocksPerSm<E, kRule>)
     short_ranges(const Job<E> job, const Tiling tiling) {
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(256, kShortBlocksPerSm<E, kRule>)
   if (tile < tiling.all_tiles) quantize_tile<E, kRule, kQuads, kHeld / kQuads>(job, tiling, tile);
 }
 
-// Other ranges of at most 128 elements, a quad a lane; many warps hide what a lane does not.
+// For other ranges of at most 128 elements, one quad per lane; many warps hide the latency that a lane does not.
 template <class E, int kRule>
 __global__ void __launch_bounds__(256) odd_ranges(const Job<E> job, const Tiling tiling) {
 #pragma unroll 1
@@ -263,30 +263,30 @@ __global__ void __launch_bounds__(256) odd_ranges(const Job<E> job, const Tiling
 
 // ---- ranges of up to as many elements as a block can hold ----
 
-// A thread has 64 registers in a block of 1,024, of which f64 would take all for its elements.
+// In a block of 1,024 threads a thread has 64 registers; f64 elements alone would take all of them.
 template <class E>
 constexpr int kMaxWarps = sizeof(Raw<E>) == 8 ? 16 : 32;
 
-// What all warps of a block know of the range, folded in the contract's order. Two places to write in turn, so that one
-// barrier is enough.
+// Folds the statistics of all warps of a block in the contract's order. `shared` has two buffers, used in turn, so that
+// one barrier is enough.
 template <class E, int kRule>
 __device__ Stat<E> fold_warps(const Stat<E>& stat, Stat<E> (&shared)[2][32], int turn) {
   const int warps = static_cast<int>(blockDim.x / 32);
   if (threadIdx.x % 32 == 0) shared[turn % 2][threadIdx.x / 32] = stat;
   __syncthreads();
-  Stat<E> all;  // lanes behind the last warp's, up to a power of two, then all once more
+  Stat<E> all;  // +0 in lanes from `warps` up to a power of two; then all repeats
   const auto from = static_cast<int>(threadIdx.x % 32) & ((1 << (32 - __clz(warps - 1))) - 1);
   if (from < warps) all = shared[turn % 2][from];
   fold_blocks<E, kRule>(all, warps);
   return all;
 }
 
-// Blocks of a range's sum that a warp has: sums of 16 bits need more bytes on their way. A thread has 64 registers then
-// too; asked for 0 blocks a multiprocessor, the compiler chooses, and better than if asked for one.
+// Blocks of a range's sum per warp. Sums of 16-bit values need more bytes in flight; a thread has 64 registers then
+// too. Asked for 0 blocks per multiprocessor, the compiler chooses, and better than if asked for one.
 template <class E, int kRule>
 constexpr int kWarpBlocks = sizeof(Raw<E>) == 2 && kRule == kAbsmean ? 2 : 1;
 
-// A block has one range, a warp one block of its sum or two neighbours.
+// A thread block takes one range, a warp one block of its sum or two neighbouring blocks.
 template <class E, int kRule>
 __global__ void __launch_bounds__(32 * kMaxWarps<E> / kWarpBlocks<E, kRule>, kWarpBlocks<E, kRule> == 2 ? 2 : 0)
     block_ranges(const Job<E> job) {
@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps<E> / kWarpBlocks<E, kRule>, kWa
 
   Words<E> q[kQuads];
   const Raw<E>* x = job.x + outer * job.x_outer + in_row * job.x_inner + 4 * quad;
-  if (kBlocks > 1 && job.vector && valid(kQuads - 1) > 0) {  // hardly a lane has less
+  if (kBlocks > 1 && job.vector && valid(kQuads - 1) > 0) {  // true for almost every lane
 #pragma unroll
     for (int j = 0; j < kQuads; ++j) q[j] = load_whole<E>(x + 128 * j, true);
   } else if (job.vector) {
@@ -361,8 +361,8 @@ int launch_block(const Job<E>& job, cudaStream_t stream) {
   return static_cast<int>(cudaGetLastError());
 }
 
-// The fewest lanes and quads that hold a range; rare rules have only the two outer choices of quads. kNotLaunched where
-// the ranges are too many or too far apart.
+// Launches with the fewest lanes and quads that hold a range; rare rules have only the smallest and the largest kQuads.
+// Returns kNotLaunched if the ranges are too many or too far apart.
 constexpr int kNotLaunched = -1;
 
 template <class E, int kRule>
@@ -373,7 +373,7 @@ int launch_short(const Job<E>& job, int multiprocessors, cudaStream_t stream) {
   if (quads <= 32 && (!job.vector || width_log2 < 3)) {
     const Tiling tiling(job, width_log2, 1);
     if (!tiling.fits) return kNotLaunched;
-    const int most = multiprocessors * 8 * 16;  // 8 blocks at a time, and enough turns to end together
+    const int most = multiprocessors * 8 * 16;  // 8 blocks at a time, 16 times, so that they end together
     const auto blocks = std::min((tiling.all_tiles + 7) / 8, static_cast<unsigned>(most));
     odd_ranges<E, kRule><<<blocks, 256, 0, stream>>>(job, tiling);
     return static_cast<int>(cudaGetLastError());

@@ -1,5 +1,5 @@
-// ternary_quantize on GPUs, the plain way: a block per range finds its scale, then a thread per byte makes the codes.
-// For tensors of any alignment, and a second opinion on the kernels that are fast.
+// The plain ternary_quantize on a GPU: a block per range finds its scale, then a thread per byte makes the codes. It
+// takes tensors of any alignment, and is a second opinion on the fast kernels.
 #include <cstring>
 
 #include "format/format.h"
@@ -18,7 +18,7 @@ using cuda::kThreads;
 using cuda::largest;
 using cuda::ordered_sum;
 
-// What kernels get of the parameters.
+// What the kernels get.
 struct Tensor {
   const unsigned char* x;
   unsigned char* codes;
@@ -31,7 +31,7 @@ struct Tensor {
   cuda::Report report;
 };
 
-// Values at any address.
+// Values at any address, aligned or not.
 template <class T>
 __device__ T read(const unsigned char* from, std::int64_t index) {
   T v;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads) write_codes(const Tensor t) {
     unsigned i8 = 0, fours = 0, threes = 0;
     for (int j = 0; j < per_byte; ++j) {
       const std::int64_t column = byte * per_byte + j;
-      int code = 0;  // also of padding
+      int code = 0;  // of padding too
       if (column < t.k) {
         const float s = read<float>(t.scales, t.per_row == 0 ? 0 : row * t.per_row + column / t.len);
         code = code_of<T>(element<E>(t, row * t.k + column), T{s}, t.scheme);

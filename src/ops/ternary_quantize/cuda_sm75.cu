@@ -1,4 +1,4 @@
-// ternary_quantize on GPUs: chooses, for a tensor, the kernels that read it least often.
+// ternary_quantize for every GPU from sm_75: chooses the kernels that read a tensor the fewest times.
 #include "format/format.h"
 #include "ops/ternary_quantize/cuda_long.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
@@ -35,7 +35,7 @@ __device__ int code_of(Math<E> v, float s, bool is_int2) {
   return v > 0 ? 1 : -1;
 }
 
-// A thread has one byte of codes.
+// One thread per byte of codes.
 template <class E, bool kIsInt2>
 __global__ void __launch_bounds__(256) write_bytes(const ByteJob<E> job) {
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -101,13 +101,13 @@ int launch_bytes(const Params& p, cudaStream_t stream) {
 
 constexpr std::int64_t max_held(DType dtype) { return 1024 * (dtype == DType::f64 ? kMaxWarps<F64> : kMaxWarps<F32>); }
 
-// How the ranges of a tensor lie in memory.
+// Describes where the ranges of a tensor are in memory.
 template <class E>
 Job<E> make_job(const Params& p, const cuda::Launch& launch) {
   const std::int64_t rows = p.problem.rows, k = p.problem.k, len = p.ranges.len, per_row = p.ranges.per_row;
   const bool packs = p.problem.format != Format::i8;
   const std::int64_t per_byte = packs ? 4 : 1;
-  const bool one_row = rows == 1 || p.x_stride == k;  // x is one long row, and so are its codes:
+  const bool one_row = rows == 1 || p.x_stride == k;  // of x
   const bool one_row_of_codes = rows == 1 || (k % per_byte == 0 && p.codes_stride == k / per_byte);
   Job<E> job{};
   job.x = static_cast<const Raw<E>*>(p.x);
@@ -146,7 +146,7 @@ Job<E> make_job(const Params& p, const cuda::Launch& launch) {
   job.vector = cuda::quads_aligned<E>(p.x, job.x_outer) && (job.inner == 1 || cuda::quads_aligned<E>(p.x, job.x_inner));
   job.words =
       reinterpret_cast<std::uintptr_t>(p.codes) % 4 == 0 && job.codes_inner % 4 == 0 && job.codes_outer % 4 == 0;
-  if (len <= max_held(p.problem.dtype)) {  // of a long range the last block alone is not whole
+  if (len <= max_held(p.problem.dtype)) {  // in longer ranges only the last block is not whole
     job.vector = job.vector && len % 4 == 0 && job.last_len % 4 == 0;
     job.words = job.words && (!packs || (len % 16 == 0 && job.last_len % 16 == 0));
   }
@@ -186,7 +186,7 @@ std::size_t workspace_bytes(const TernaryQuantize::Problem& problem) {
 
 int launch(const Params& params, std::byte* workspace, const cuda::Launch& launch) {
   if (params.ranges.total == 0) return 0;
-  // The loads and stores above need elements on their own boundaries; hardly anyone has others.
+  // The loads and stores above need naturally aligned elements. Others are rare, so cuda_simple takes them.
   const auto off = [](const void* p, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes != 0; };
   if (off(params.x, size_of(params.problem.dtype)) || off(params.scales, 4) || off(params.given, 4))
     return cuda_simple.launch(params, workspace, launch);

@@ -1,4 +1,4 @@
-// ternary_quantize of f16, bf16 and f64: every kernel against the reference, every half, and what only f64 can tell.
+// ternary_quantize of f16, bf16 and f64: every kernel against the reference, every half, and results that need f64.
 #include <limits>
 
 #include "tests/support/quantize_checks.h"
@@ -80,17 +80,17 @@ TEST(QuantizeDtypes, EveryPatternPolicyAndThreadCount) {
   for (const DType dtype : kDtypes)
     for (const auto [scheme, format] : kPairs)
       for (const Granularity g : {Granularity::tensor(), Granularity::row(), Granularity::group(999)}) {
-        if (format == Format::i8) continue;  // the packed ones meet at bytes; i8 has nothing more to go wrong
+        if (format == Format::i8) continue;  // pieces of packed codes could share bytes; those of i8 cannot
         const Problem p{.rows = 2, .k = 70'001, .dtype = dtype, .scheme = scheme, .granularity = g, .format = format};
         auto x = weights_of(p, Pattern::order, random);
         expect_equal(p, x, {1, 2, 5});
         for (int i = 0; i < 5; ++i) x[static_cast<std::size_t>(random.below(140'002))] = std::nan("");
-        expect_equal(p, x, {1, 4});  // the same first index
+        expect_equal(p, x, {1, 4});  // must name the same first index
         if (HasFatalFailure()) return;
       }
 }
 
-// The codes of x by plain arithmetic on the stored scale.
+// The code of x by plain arithmetic with the stored scale.
 template <class T>
 int plain_code(double x, float s, Scheme scheme) {
   const T q = static_cast<T>(x) / static_cast<T>(s);
@@ -98,7 +98,7 @@ int plain_code(double x, float s, Scheme scheme) {
   return 2 * std::fabs(x) > static_cast<double>(s) ? (x > 0 ? 1 : -1) : 0;
 }
 
-// All 65,536 patterns of a half, in groups of several sizes (so with several scales) and with given ones.
+// All 65,536 patterns of a half, in groups of several sizes (so with several scales) and with given scales.
 TEST(QuantizeDtypes, EveryHalf) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     std::vector<double> all, finite;
@@ -174,7 +174,7 @@ struct Coded {
   float scale;
   std::vector<int> codes;
 };
-// What every kernel makes of one row of f64.
+// Expects this scale and these codes from every kernel, for one row of f64.
 void expect_codes(Scheme scheme, const std::vector<double>& x, const Coded& want,
                   const std::vector<float>& given = {}) {
   Problem p{.rows = 1, .dtype = DType::f64, .scheme = scheme, .format = Format::i8};
@@ -202,7 +202,7 @@ TEST(QuantizeF64, TheThresholdIsExactToTheLastBit) {
 }
 
 TEST(QuantizeF64, Int2DividesInF64) {
-  // In f32 each of these is a tie.
+  // Rounded to f32, the neighbours of 0.5 and 1.5 would be ties.
   expect_codes(Scheme::int2,
                {0.5, std::nextafter(0.5, 1.0), -0.5, std::nextafter(-0.5, -1.0), -1.5, std::nextafter(-1.5, 0.0), -0.0,
                 1e300, -1e300},
@@ -220,8 +220,8 @@ TEST(QuantizeF64, DenormalsAndMinusZero) {
   expect_codes(Scheme::absmax, {half, std::nextafter(half, 1.0), -half}, {1e-8F, {0, 1, 0}});
 }
 
-// The iterates of mse stay in f64. 2c lies between s0 and s0 rounded to f32: in f64 every element is above s0/2, so s0
-// stands; a rounded s0 would leave c out and go on to a.
+// mse iterates in f64. 2c is between s0 and s0 rounded to f32. In f64 every element is above s0/2, so s0 is final; a
+// rounded s0 would leave c out, and the next scale would be a.
 TEST(QuantizeF64, MseIteratesInF64) {
   int found = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -257,7 +257,7 @@ TEST(QuantizeF64, TheOrderOfSums) {
 }
 
 TEST(QuantizeF64, AScaleBeyondF32IsAnErrorThatNamesItsRange) {
-  const double largest = std::numeric_limits<float>::max(), step = 0x1p104;  // of f32 there
+  const double largest = std::numeric_limits<float>::max(), step = 0x1p104;  // from one f32 to the next
   const auto refused = [](const Problem& p, const std::vector<double>& x, std::int64_t range, const std::string& part) {
     expect_equal(p, x, {1, 3});
     const auto got = run_quantize(test::quantize_reference(p.format), p, x);
@@ -296,7 +296,7 @@ TEST(QuantizeF64, AScaleBeyondF32IsAnErrorThatNamesItsRange) {
   refused(p, x, 0, "the scale of row 0 is inf");
   p.scheme = Scheme::mse;
   refused(p, x, 0, "the scale of row 0 is inf");
-  // Up to half a step above the largest f32 a scale rounds down to it.
+  // A scale less than half a step above the largest f32 rounds down to it.
   expect_codes(Scheme::absmax, {std::nextafter(largest + step / 2, 0.0), 0.0},
                {std::numeric_limits<float>::max(), {1, 0}});
   p = {.rows = 1, .k = 2, .dtype = DType::f64, .scheme = Scheme::absmax, .format = Format::i2};

@@ -1,4 +1,4 @@
-// What n values lose by becoming trits, over any set of vector words: the sums that SimdTable's error_sums promises.
+// SourceLoops::error_sums for any set of vector operations: the sums that tell what n values lose by becoming trits.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 namespace tern::ternary_quantize {
 namespace {
 
-// Each of 32 elements belongs to an f32 lane; after sixteen adds quads of lanes go to one of eight f64 lanes, which
-// fold at the end: the same order, and the same bits, whatever the width of a vector.
+// Elements go to 32 f32 lanes in turn. After sixteen additions each quad of lanes is added to one of eight f64 lanes,
+// which are folded at the end. So the order, and the bits, are the same for every vector width.
 template <class S>
 struct ErrorLoops {
   using F = typename S::F;
@@ -23,7 +23,7 @@ struct ErrorLoops {
     Wide() {
       for (D& d : part) d = S::zero_d();
     }
-    // Lanes that are not negative.
+    // The lanes must not be negative.
     void add(const F (&lanes)[kVectors]) {
       float v[kLanes];
       for (std::size_t i = 0; i < kVectors; ++i) S::store(v + i * S::kF, lanes[i]);
@@ -58,7 +58,7 @@ struct ErrorLoops {
       };
       const std::size_t end = n - at < kBlock ? n : at + kBlock;
       for (; at + kLanes <= end; at += kLanes) step(x + at);
-      if (at < end) {  // zeros do not count
+      if (at < end) {  // padding with zeros adds nothing
         T rest[kLanes] = {};
         __builtin_memcpy(rest, x + at, (end - at) * sizeof(T));
         step(rest);

@@ -1,4 +1,4 @@
-// The loops of ternary_quantize over f32, once, for any set of vector words.
+// The loops of ternary_quantize over f32, written once for any set of vector operations.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct F32Loops {
   using I = typename S::I;
 
   static constexpr std::size_t kLaneStep = 4 * simd::kSumLanes;  // elements that fill every lane once
-  static constexpr std::size_t kPart = 4 * S::kD;                // elements of one word of quad sums
-  static constexpr std::size_t kParts = kLaneStep / kPart;       // words that hold the 32 lanes
+  static constexpr std::size_t kPart = 4 * S::kD;                // elements of one vector of quad sums
+  static constexpr std::size_t kParts = kLaneStep / kPart;       // vectors that hold the 32 lanes
   static constexpr std::size_t kHeld = kParts < 8 ? kParts : 8;  // held in registers at a time
   static constexpr std::size_t kCodeStep = 4 * S::kF;            // elements of one store of codes
-  // What is read from memory is fetched twice: far ahead into the second-level cache, which can wait for more lines at
-  // a time than the first, and near ahead into the first. On a Xeon of family 6, model 207, both together measured
-  // faster than either alone; between 8 and 16 KiB far the noise was larger than the difference.
+  // Data from memory is prefetched twice: far ahead into L2, which can wait for more lines at a time than L1, and near
+  // ahead into L1. On a Xeon of family 6, model 207, both together measured faster than either alone; between 8 and 16
+  // KiB ahead into L2 the noise was larger than the difference.
   static constexpr std::size_t kFarBytes = 16384;
   static constexpr std::size_t kNearBytes = 1024;
 
@@ -40,8 +40,8 @@ struct F32Loops {
     }
   };
 
-  // The far fetch: two lines for every 128 bytes read now; with kShift 1 one line, because a range is read twice (for
-  // its scale, then for its codes) and each pass fetches half of the next.
+  // The far prefetch: two lines for every 128 bytes read. With kShift 1 it is one line, because a range is read twice
+  // (for its scale, then for its codes) and each pass prefetches half of the next range.
   template <int kShift>
   struct Far {
     const float* x;
@@ -63,7 +63,7 @@ struct F32Loops {
   };
   using Streaming = Far<0>;
   using Half = Far<1>;
-  // For elements that lie in the first-level cache already.
+  // For elements that are in L1 already.
   struct InCache {
     void fetch_both(std::size_t) const {}
     void fetch_for_codes(std::size_t) const {}
@@ -80,7 +80,7 @@ struct F32Loops {
     return lane[0];
   }
 
-  // The sum of one block of at most 1,024 elements; `quads` gives the words of quad sums. T is float, or bf16 as bits.
+  // The sum of one block of at most 1,024 elements; `quads` gives a vector of quad sums. T is float, or bf16 as bits.
   template <class T, class Quads, class Fetch>
   static double block_sum(const T* x, std::size_t n, Quads quads, Fetch fetch) {
     D part[kParts];
@@ -133,7 +133,7 @@ struct F32Loops {
       since = 0;
     };
     const auto quads = [&](const float* p) __attribute__((always_inline)) {
-      if (++since == 1 << 24) flush();  // a lane counts at most two a call: their sum stays far from 2^31
+      if (++since == 1 << 24) flush();  // a lane counts at most two per call, so sums stay far below 2^31
       return S::abs_quad_sums_above(p, h, lanes);
     };
     const double sum = tree_sum(x, n, quads, far);
@@ -166,7 +166,7 @@ struct F32Loops {
     each_vector(x + full, n - full, [&](F v) { m[0] = S::max_bits(m[0], S::abs(v)); });
     return static_cast<std::uint32_t>(S::max_lane(S::max(S::max(m[0], m[1]), S::max(m[2], m[3]))));
   }
-  // As the table says it: infinite for what is not finite, 0 for what is below.
+  // A maximum as SourceLoops returns it: infinite if it is not finite, 0 if it is negative.
   static double finite(std::int32_t bits) {
     if (bits >= static_cast<std::int32_t>(kInfinityBits)) return __builtin_huge_val();
     return bits > 0 ? static_cast<double>(__builtin_bit_cast(float, bits)) : 0.0;
@@ -245,7 +245,7 @@ struct F32Loops {
     codes_ahead<kRule, kStore>(as_f32(x), static_cast<std::size_t>(n), scale, out, streaming(x));
   }
 
-  // The scale of a range, or 0 when it holds a non-finite value. `again` fetches for the rounds of mse.
+  // The scale of a range, or 0 when it holds a non-finite value. `again` prefetches for the rounds of mse.
   template <int kRule, class Ahead, class Again>
   static float range_scale(const float* x, std::int64_t n, Ahead far, Again again) {
     if constexpr (kRule == kAbsmax) {
@@ -274,7 +274,8 @@ struct F32Loops {
     }
   }
 
-  // Each of `count` ranges from its scale to its codes; read(x) and write(x) fetch for the two passes over one of them.
+  // Computes the scale and then the codes of each of `count` ranges. read(x) and write(x) prefetch for the two passes
+  // over a range.
   template <int kRule, int kStore, class Read, class Write, class Again>
   static std::int64_t each_range(const float* x, std::int64_t count, std::int64_t len, float* scales, void* codes,
                                  Read read, Write write, Again again) {

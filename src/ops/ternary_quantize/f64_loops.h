@@ -1,4 +1,4 @@
-// The loops of ternary_quantize over f64, in plain code that the compiler widens with the instruction set's flags.
+// The loops of ternary_quantize over f64, in plain code that the compiler vectorizes with the ISA's flags.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace {
 
 struct F64Loops {
   static constexpr std::size_t kLaneStep = 4 * simd::kSumLanes;  // elements that fill every lane once
-  static constexpr std::size_t kCodeStep = 64;                   // elements coded at a time: some vectors of any width
+  static constexpr std::size_t kCodeStep = 64;  // elements coded at a time: several vectors of any width
 
   // n elements of any alignment, then zeros, which are neutral for sums, maxima and codes alike.
   template <std::size_t kStep>
@@ -25,7 +25,8 @@ struct F64Loops {
       for (std::size_t i = n; i < kStep; ++i) x[i] = 0.0;
     }
   };
-  // f(step) for each kStep elements, the last ones padded; at is where they begin, part how many they are.
+  // Calls f(elements, at, part) for every kStep elements: `at` is the index of the first, `part` their number before
+  // padding.
   template <std::size_t kStep, class Fn>
   static void each_step(const void* x, std::size_t begin, std::size_t end, Fn f) {
     std::size_t at = begin;
@@ -33,7 +34,7 @@ struct F64Loops {
     if (at < end) f(Step<kStep>(x, at, end - at).x, at, end - at);
   }
 
-  // The contract's order of sums over kept(x).
+  // The sum of kept(x) in the contract's order.
   template <class Keep>
   static double tree_sum(const void* x, std::int64_t elems, Keep kept) {
     const auto n = static_cast<std::size_t>(elems);
@@ -68,7 +69,7 @@ struct F64Loops {
     return sum;
   }
 
-  // The bits of doubles that are not negative have their order, with NaN on top.
+  // Doubles that are not negative order like their bits, with NaN above infinity.
   static constexpr std::int64_t kInfinity = 0x7FF0'0000'0000'0000;
   static double finite(std::int64_t bits) {
     return bits >= kInfinity ? __builtin_huge_val() : __builtin_bit_cast(double, bits);

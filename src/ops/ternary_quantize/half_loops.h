@@ -1,5 +1,5 @@
-// The loops of ternary_quantize over f16 and bf16: a block at a time is widened into the first-level cache, where the
-// loops over f32 find it. Trits need no widening: magnitudes of halves compare as their bits do.
+// The loops of ternary_quantize over f16 and bf16: widen a block at a time into L1, then run the loops over f32 on it.
+// Trits need no widening: magnitudes of halves compare as their bits do.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct HalfLoops {
     }
   }
 
-  // f(block, its elements, where it begins) for each widened block.
+  // Calls f(block, number of elements, index of the first) for each widened block.
   template <class Fn>
   static void each_block(const void* x, std::int64_t elems, Fn f) {
     alignas(64) float block[kBlock];
@@ -46,7 +46,7 @@ struct HalfLoops {
     }
   }
 
-  // Of elements that are read now, from memory.
+  // Prefetches while the elements at x are read from memory.
   static void fetch(const std::uint16_t* x) {
     const auto here = reinterpret_cast<std::uintptr_t>(x);
     S::prefetch_l1(reinterpret_cast<const void*>(here + F32::kNearBytes));
@@ -64,7 +64,7 @@ struct HalfLoops {
             from + at, elems - at < kBlock ? elems - at : kBlock,
             [&](const std::uint16_t* p) { return S::abs_quad_sums_bf16(p, top); },
             [&](std::size_t i) { fetch(from + at + i); }));
-      // Scaling is exact: the sums were, or were rounded, as those of the values themselves.
+      // Scaling is exact: every scaled sum was exact, or was rounded like the sum of the values themselves.
       return S::finite_bf16(top) ? fold.total() * 0x1p896 : __builtin_huge_val();
     }
     each_block(x, n, [&](const float* block, std::size_t part, std::size_t) {
@@ -154,7 +154,7 @@ struct HalfLoops {
     });
   }
 
-  // As many whole ranges as a block holds at a time.
+  // Widens as many whole ranges at a time as a block holds.
   template <int kRule, int kStore>
   static std::int64_t ranges(const void* x, std::int64_t count, std::int64_t len, float* scales, void* codes) {
     const auto* from = static_cast<const std::uint16_t*>(x);

@@ -44,7 +44,7 @@ TEST(QuantizeLayout, StridedRowsAndOddAddresses) {
 
             const std::int64_t x_stride = k + 3, bytes = row_bytes(format, k), c_stride = bytes + 5;
             std::vector<std::uint8_t> x_bytes(static_cast<std::size_t>(4 * x_stride) * size_of(dtype) + 1);
-            std::uint8_t* x = x_bytes.data() + 1;  // not even a multiple of 2
+            std::uint8_t* x = x_bytes.data() + 1;  // an odd address
             for (std::int64_t i = 0; i < 4 * k; ++i)
               write_element(x, dtype, i / k * x_stride + i % k, dense[static_cast<std::size_t>(i)]);
             for (const NamedKernel& kernel : test::runnable_kernels(kOp, format)) {
@@ -78,7 +78,7 @@ TEST(QuantizeLayout, LeadingAxesFoldIntoRows) {
                   .ok());
 }
 
-// What bind() answers to arguments that are one change away from good ones.
+// What bind() returns for arguments that differ from good ones in one thing.
 class Refusals : public ::testing::Test {
  protected:
   std::vector<float> x = std::vector<float>(64, 1.0F);

@@ -1,4 +1,5 @@
-// What quality is made of: four sums over up to 1,024 pairs of a value and what became of it, in the contract's order.
+// The sums behind quality figures: four sums over up to 1,024 pairs of a value x and its dequantized y, in the
+// contract's order.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +21,17 @@ inline void fold_pair_lanes(double (&lane)[kPairTerms][simd::kSumLanes], double*
   }
 }
 
-// Of f32, and of what is widened to it, over any set of vector words.
+// For f32, and types widened to it, with any set of vector operations.
 template <class S>
 struct PairLoops {
   using F = typename S::F;
   using D = typename S::D;
   using I = typename S::I;
 
-  static constexpr std::size_t kPart = 4 * S::kD;               // elements of one word of quad sums
-  static constexpr std::size_t kParts = kPairLaneStep / kPart;  // words that hold the 32 lanes
+  static constexpr std::size_t kPart = 4 * S::kD;               // elements of one vector of quad sums
+  static constexpr std::size_t kParts = kPairLaneStep / kPart;  // vectors that hold the 32 lanes
 
-  // With kAheadBytes x is read from memory, and fetched so far ahead.
+  // kAheadBytes is the prefetch distance if x is read from memory, else 0.
   template <std::size_t kAheadBytes>
   static void block(const float* x, const float* y, std::size_t n, double* of, std::int64_t* zeros) {
     D sums[kParts][kPairTerms];
@@ -67,7 +68,7 @@ struct PairLoops {
   }
 };
 
-// Of f64, in plain code that the compiler widens.
+// For f64, in plain code that the compiler vectorizes.
 inline void pair_sums_f64(const void* x, const void* y, std::int64_t elems, double* of, std::int64_t* zeros) {
   const auto n = static_cast<std::size_t>(elems);
   double lane[kPairTerms][simd::kSumLanes] = {};

@@ -1,4 +1,4 @@
-// A tensor in pieces of rows, its scale found first and then given; and the sums that quality is made of.
+// Tests a tensor in pieces of rows, whose scale is computed first and then given; and the sums behind quality figures.
 #include "ops/ordered_sum.h"
 #include "tests/support/quantize_checks.h"
 
@@ -20,7 +20,7 @@ std::vector<std::byte> weights(DType dtype, std::int64_t count, Random& random, 
   return x;
 }
 
-// Kernels on this CPU, with the reference.
+// The kernels of this CPU, and the reference.
 std::vector<NamedKernel> kernels() {
   std::vector<NamedKernel> found = test::all_quantize_kernels(Format::i2);
   std::erase_if(found, [](const NamedKernel& k) { return k.on_gpu; });
@@ -184,7 +184,7 @@ TEST(PairSums, ShowWhatIsNotFinite) {
     }
 }
 
-// The best loops of the list with the capabilities that are left, as a selection of the kernel has them.
+// With exactly the capabilities that a kernel needs, loops_for() returns the loops of that kernel.
 TEST(LoopsFor, AMachineGetsTheBestThatItCanRun) {
   for (const Kernel& kernel : kernel_list())
     if (kernel.info.op == "ternary_quantize" && kernel.info.format == Format::i2 && kernel.entry.table != nullptr &&

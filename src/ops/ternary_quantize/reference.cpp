@@ -1,4 +1,4 @@
-// The slow truth of ternary_quantize: docs/numerics.md said again in code, one element at a time, on one thread.
+// The reference ternary_quantize: docs/numerics.md as code, one element at a time, on one thread.
 #include <cmath>
 #include <vector>
 
@@ -33,7 +33,7 @@ class Range {
   std::int64_t first_, count_;
 };
 
-// T is float for f32, f16 and bf16, double for f64: every operation below is one of T's.
+// T is the type that the schemes compute in: float for f32, f16 and bf16, double for f64.
 template <class T>
 T mean_abs(const Range& range) {
   const double sum = ordered_sum(range.count(), [&](std::int64_t i) { return std::fabs(range[i]); });

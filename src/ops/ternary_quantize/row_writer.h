@@ -1,4 +1,4 @@
-// Writes the codes of one row from pieces of any length, keeping back those that do not fill a byte.
+// Writes the codes of one row from pieces of any length, keeping back codes that do not fill a byte yet.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace tern::ternary_quantize {
 
 class RowWriter {
  public:
-  // `first` is the element at which writing begins: the first of those that share a byte.
+  // Writing starts at element `first`, which must be the first element of its byte.
   RowWriter(const SourceLoops& loops, std::int64_t elem_bytes, int rule, int store, std::uint8_t* row,
             std::int64_t first)
       : loops_(loops),
@@ -46,7 +46,7 @@ class RowWriter {
     if (n > 0) keep(x, n, scale);
   }
 
-  // The last byte of the row, or of a piece that ends on a byte.
+  // Writes the last byte if it is not full: the row ends there.
   void finish() {
     if (kept_ > 0) flush();
   }
@@ -57,7 +57,7 @@ class RowWriter {
     kept_ += n;
     if (kept_ == per_byte_) flush();
   }
-  // Whole bytes by way of int8, a few at a time.
+  // Packs whole bytes from int8 codes, a chunk at a time.
   void pack(const std::byte* x, std::int64_t n, float scale) {
     constexpr std::int64_t kChunk = 320;
     std::int8_t codes[kChunk];

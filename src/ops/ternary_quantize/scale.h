@@ -1,5 +1,5 @@
-// From a statistic of a range to its scale: the few operations that loops and driver share. T is the type the scheme
-// computes in: double for f64 input, else float.
+// Computes the scale of a range from its statistics: the few operations that loops and driver share. T is the type that
+// the scheme computes in: double for f64 input, else float.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ T int2_scale(T up, T down) {
   return at_least(up > half ? up : half, kMinMax);
 }
 
-// 2*|w| > s and |w| > s/2 are the same: halving is exact down to the floors above, and a doubled overflow is above s.
+// 2*|w| > s and |w| > s/2 are the same: halving s is exact down to the floors above, and where 2*|w| overflows both
+// hold.
 template <class T>
 T threshold(T scale) {
   return scale * T{0.5F};

@@ -38,7 +38,7 @@ Result<Output> run(const Context& context, const std::string& kernel, const Tern
   return out;
 }
 
-// The first difference in words, or nothing.
+// Describes the first difference; empty if there is none.
 std::string difference(const TernaryQuantize::Problem& p, const Output& got, const Output& want) {
   for (std::size_t i = 0; i < want.scales.size(); ++i)
     if (std::memcmp(&got.scales[i], &want.scales[i], sizeof(float)) != 0)
@@ -71,7 +71,7 @@ TernaryQuantize::Problem random_problem(Random& random, DType dtype, Scheme sche
   return p;
 }
 
-// In the problem's type, with values that are not finite where they are to be saturated.
+// Weights in the problem's type, some of them not finite if the problem saturates.
 std::vector<std::byte> random_weights(Random& random, Pattern pattern, const TernaryQuantize::Problem& p) {
   const std::int64_t n = p.rows * p.k;
   std::vector<float> values(static_cast<std::size_t>(n));
@@ -79,11 +79,11 @@ std::vector<std::byte> random_weights(Random& random, Pattern pattern, const Ter
   std::vector<std::byte> x(values.size() * size_of(p.dtype));
   for (std::int64_t i = 0; i < n; ++i) {
     write_element(x.data(), p.dtype, i, values[static_cast<std::size_t>(i)]);
-    write_element(x.data(), p.dtype, i, saturated(read_element(x.data(), p.dtype, i), p.dtype));  // 3e38 in f16
+    write_element(x.data(), p.dtype, i, saturated(read_element(x.data(), p.dtype, i), p.dtype));  // 3e38 overflows f16
   }
   if (p.non_finite == NonFinite::saturate) {
     write_element(x.data(), p.dtype, random.below(n), std::nan(""));
-    // The largest f64 has no scale in f32.
+    // An infinite f64 saturates to the largest f64, whose scale overflows f32.
     if (p.dtype != DType::f64) write_element(x.data(), p.dtype, random.below(n), -HUGE_VAL);
   }
   return x;

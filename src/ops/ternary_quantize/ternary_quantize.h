@@ -18,7 +18,7 @@
 namespace tern {
 namespace ternary_quantize {
 
-// What a kernel gets: checked arguments as pointers and steps.
+// What a kernel gets: checked arguments as pointers and strides.
 struct Params {
   TernaryQuantize::Problem problem;
   Ranges ranges;
@@ -30,18 +30,18 @@ struct Params {
   const float* given = nullptr;  // null: the scheme computes its scales
   std::int64_t given_step = 0;   // 0: one for all ranges, 1: one per range
 
-  // Of pieces of rows of a large tensor, on a CPU (bind_rows, bind_scale). For the scale of all rows codes are null:
-  // then the scale of a tensor-wide range is all that is computed, and given with each piece.
-  std::int64_t first_row = 0;  // of the tensor, for the words of errors
-  bool finite = false;         // known to hold no other values; for given scales
+  // For pieces of rows of a large tensor, on a CPU (bind_rows, bind_scale). If codes is null, only the scale of a
+  // tensor-wide range is computed; it is then given with each piece.
+  std::int64_t first_row = 0;  // its index in the tensor, for error messages
+  bool finite = false;         // x is known to be finite; for given scales
 };
 
-// The error every kernel gives for a non-finite value at a row-major index.
+// The error that every kernel returns for a non-finite value at a row-major index.
 Error non_finite_error(const Params& params, std::int64_t index);
-// The error every kernel gives for a scale of f64 input that is beyond f32.
+// The error that every kernel returns if a scale of f64 input overflows f32.
 Error scale_error(const Params& params, std::int64_t range, double scale);
 
-// The loops of the best instruction set with these capabilities, for sums that are no kernel's.
+// The loops of the best instruction set with these capabilities, for sums outside of kernels.
 const SimdTable& loops_for(Capabilities instructions);
 
 struct ReferenceTable {};
@@ -58,16 +58,16 @@ struct OpTraits<TernaryQuantize> {
   using Params = ternary_quantize::Params;
   static constexpr std::string_view kName = "ternary_quantize";
 
-  // Checks the problem by itself.
+  // Checks the problem alone.
   static Result<ProblemFacts> facts(const TernaryQuantize::Problem& problem);
   // Checks the arguments against the problem.
   static Result<Params> bind(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args,
                              DeviceId device = {});
-  // Of some rows of the problem, on a CPU. Where all rows have one scale, it is args.given_scale, and x is known to be
-  // finite.
+  // Binds some rows of the problem, on a CPU. If all rows share one scale, args.given_scale holds it, and x is known to
+  // be finite.
   static Result<Params> bind_rows(const TernaryQuantize::Problem& problem, RowRange rows,
                                   const TernaryQuantize::Args& args);
-  // Of the one scale of all rows, on a CPU: there need be no codes.
+  // Binds a run that computes only the one scale of all rows, on a CPU. It needs no codes.
   static Result<Params> bind_scale(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args);
   static bool empty(const Params& params) { return params.ranges.total == 0; }
 };

@@ -76,8 +76,8 @@ TEST(Quantize, EveryThreadCountGivesTheSameBits) {
   }
 }
 
-// The inputs of docs/numerics.md on which a wrong order of the sum shows. 1024 + 2^-14 is half way between two means;
-// 2^-45 is too small to move it alone, but not when some of them are summed first.
+// The inputs of docs/numerics.md that reveal a wrong order of sums. 1024 + 2^-14 is half way between two means. One
+// 2^-45 is too small to move it; several that are summed first are not.
 TEST(Quantize, TheOrderOfSumsIsTheContracts) {
   const Problem p{.rows = 1, .k = 1024, .format = Format::i2};
   const auto scales_are = [&](const std::vector<float>& x, float want) {
@@ -113,7 +113,7 @@ TEST(Quantize, TheOrderOfSumsIsTheContracts) {
 TEST(Quantize, CodesAreTheRoundedQuotient) {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
-    // One value sets the absmax scale; the others lie on and beside every threshold of it.
+    // One value sets the absmax scale; the others are at its thresholds and next to them.
     const float s = std::ldexp(1.0F + static_cast<float>(random.below(1 << 23)) * 0x1p-23F,
                                static_cast<int>(random.below(60)) - 20);
     std::vector<float> x = {s};

@@ -8,7 +8,7 @@ static int fail(const char* what) {
   return 1;
 }
 
-// max abs is 4, so a weight above 2 in magnitude is a trit of its sign; code = trit + 1, the first in the lowest bits.
+// max abs is 4, so weights above 2 in magnitude become +-1. code = trit + 1, the first trit in the lowest bits.
 static int check_codes(const tern_context* context) {
   float x[8] = {4, -3, 2, 0, -0.5F, 2.5F, -4, -2};
   const uint8_t expected[2] = {0x52, 0x49};  // 01'01'00'10 and 01'00'10'01
