@@ -30,13 +30,13 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-// The environment without TERN_*, because overrides of whoever runs the tests would change the results, plus the test's
-// own variables. In a coverage build the command counts nothing, because a command that is killed while it writes the
-// coverage files would leave them broken.
-std::vector<std::string> environment_with(const Variables& variables) {
+// The test's environment without the user's TERN_ overrides, which would change answers. In a build that counts
+// coverage the command's counts go to `counts`, because a command that is killed while it adds them to the build's
+// files would break those for everyone; nowhere, with a message for each file on standard error, if `counts` is empty.
+std::vector<std::string> environment_with(const Variables& variables, [[maybe_unused]] const fs::path& counts) {
   std::vector<std::string> environment = variables;
 #ifdef TERN_COVERAGE
-  environment.insert(environment.end(), {"GCOV_PREFIX=/dev/null", "GCOV_ERROR_FILE=/dev/null"});
+  environment.push_back("GCOV_PREFIX=" + (counts.empty() ? "/dev/null" : counts.string()));
 #endif
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::strncmp(*entry, "TERN_", 5) != 0) environment.emplace_back(*entry);
@@ -66,7 +66,7 @@ pid_t launch(const std::string& program, const Arguments& arguments, const fs::p
              const fs::path& out, const fs::path& err) {
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> environment = environment_with(variables);
+  std::vector<std::string> environment = environment_with(variables, err.parent_path());
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(environment);
 
