@@ -87,7 +87,7 @@ int run(int argc, char** argv) {
     std::fputs(text.str().c_str(), stdout);  // a failure is detected below
   } catch (const CLI::ParseError& mistake) {
     const bool json = asks_for_json(argc, argv);
-    fail(session, {Code::invalid_argument, told(app, mistake), "command line"}, json);
+    fail(session, {Code::invalid_argument, message_of(app, mistake), "command line"}, json);
     const CLI::App& command = named_command(app);
     if (!json) say(fmt::format("`tern{} --help` says more.\n", &command == &app ? "" : " " + command.get_name()));
   } catch (const std::exception& failure) {

@@ -62,7 +62,7 @@ const CLI::App& named_command(const CLI::App& app) {
   return named.empty() ? app : *named.front();
 }
 
-std::string told(const CLI::App& app, const CLI::ParseError& mistake) {
+std::string message_of(const CLI::App& app, const CLI::ParseError& mistake) {
   const CLI::App& command = named_command(app);
   const std::vector<std::string> before = app.remaining();
   if (&command == &app && !before.empty() && !is_option(before.front())) {

@@ -9,6 +9,6 @@ namespace tern::cli {
 // The command that was named, or `app` itself.
 const CLI::App& named_command(const CLI::App& app);
 
-std::string told(const CLI::App& app, const CLI::ParseError& mistake);
+std::string message_of(const CLI::App& app, const CLI::ParseError& mistake);
 
 }  // namespace tern::cli

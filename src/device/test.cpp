@@ -85,7 +85,7 @@ TEST(Devices, CachesAreThoseThatLinuxTellsOf) {
     kinds.emplace(cache.level, cache.type);
   }
   for (const auto& [level, type, kib] : caches_of_linux(allowed.front()))
-    EXPECT_TRUE(kinds.contains({level, type})) << 'L' << level << ' ' << type << " of " << kib << " KiB is not told";
+    EXPECT_TRUE(kinds.contains({level, type})) << 'L' << level << ' ' << type << " of " << kib << " KiB is missing";
 }
 
 #if defined(__x86_64__)

@@ -228,22 +228,22 @@ TEST(Checkpoint, WhatIsNoneIsRefused) {
 // The error for a .gguf file in another format shows its first bytes; it does not say that it is no .safetensors file.
 TEST(Checkpoint, WrongMagicIsToldByTheNameOfTheFile) {
   const TempFolder folder;
-  const auto expect_told = [&](std::string_view bytes, Code code, std::string_view part) {
+  const auto expect_refused = [&](std::string_view bytes, Code code, std::string_view part) {
     write_text(folder / "m.gguf", bytes);
     const auto opened = Checkpoint::open(folder / "m.gguf");
     expect_error(opened, code, part);
     ASSERT_FALSE(opened.ok());
     EXPECT_EQ(opened.error().message.find(".safetensors file?"), std::string::npos);
   };
-  expect_told("", Code::corrupt_file, "m.gguf': the file is empty; a GGUF file begins with GGUF");
-  expect_told("GG", Code::corrupt_file, "it ends after 2 bytes, inside the magic 'GGUF': it is truncated");
-  expect_told("Call me Ishmael", Code::corrupt_file,
+  expect_refused("", Code::corrupt_file, "m.gguf': the file is empty; a GGUF file begins with GGUF");
+  expect_refused("GG", Code::corrupt_file, "it ends after 2 bytes, inside the magic 'GGUF': it is truncated");
+  expect_refused("Call me Ishmael", Code::corrupt_file,
               "it begins with 'Call', where a GGUF file has 'GGUF': it is damaged, or in another format");
-  expect_told(std::string(100, '\0'), Code::corrupt_file, "it begins with '\\x00\\x00\\x00\\x00', where a GGUF");
-  expect_told("PK\x03\x04 and so on", Code::invalid_argument, "it is a zip archive");
-  expect_told("lmgg\1\0\0\0 and so on", Code::invalid_argument, "it is a file of ggml from before GGUF");
-  expect_told("<!doctype html><html>", Code::invalid_argument, "it is a web page");
-  expect_told("\x1f\x8b\x08 and so on", Code::invalid_argument, "it is compressed by gzip");
+  expect_refused(std::string(100, '\0'), Code::corrupt_file, "it begins with '\\x00\\x00\\x00\\x00', where a GGUF");
+  expect_refused("PK\x03\x04 and so on", Code::invalid_argument, "it is a zip archive");
+  expect_refused("lmgg\1\0\0\0 and so on", Code::invalid_argument, "it is a file of ggml from before GGUF");
+  expect_refused("<!doctype html><html>", Code::invalid_argument, "it is a web page");
+  expect_refused("\x1f\x8b\x08 and so on", Code::invalid_argument, "it is compressed by gzip");
 }
 
 // The length word of a 640-byte header begins like a Python pickle.
@@ -356,9 +356,9 @@ TEST(Checkpoint, PartsAgreeOnTheMeaningOfAnId) {
   // [1, 320] has 128 bytes as TL2 (96 without its trailer) and 90 as Q2_0; general.file_type 41 says Q2_0.
   write_text(folder / part_name(1, 2), part(0, {gguf::key("general.file_type", 4, gguf::u32(41))}, {}, 0));
   write_text(folder / part_name(2, 2), part(1, {}, {gguf::tensor("w", {320, 1}, 42, 0)}, 96));
-  const auto told = Checkpoint::open(folder / part_name(1, 2));
-  ASSERT_TRUE(told.ok()) << told.error().str();
-  EXPECT_EQ(told->tensors()[0].type, StoredType::q2_0);
+  const auto settled = Checkpoint::open(folder / part_name(1, 2));
+  ASSERT_TRUE(settled.ok()) << settled.error().str();
+  EXPECT_EQ(settled->tensors()[0].type, StoredType::q2_0);
 }
 
 TEST(Checkpoint, TheCorporaOpenOrAreRefusedAsTheirNamesSay) {

@@ -205,11 +205,11 @@ TEST(WriteNpy, AStreamHasTheBytesOfAFile) {
   for (const ConstTensorView& view : {ConstTensorView(x.data(), DType::f32, {600, 1000}),
                                       ConstTensorView(x.data(), DType::f32, {1000, 600}, {1, 1000}, {}),
                                       ConstTensorView(x.data(), DType::f32, {0, 3})}) {
-    std::size_t told = 0, total = 1;
-    const Progress progress = [&](std::size_t done, std::size_t all) { told = done, total = all; };
+    std::size_t reported = 0, total = 1;
+    const Progress progress = [&](std::size_t done, std::size_t all) { reported = done, total = all; };
     streamed.clear();
     ASSERT_TRUE(write_npy(writer, view, progress).ok());
-    EXPECT_EQ(told, total);
+    EXPECT_EQ(reported, total);
     EXPECT_EQ(total, streamed.size());
     ASSERT_TRUE(save_npy(folder / "x.npy", view).ok());
     EXPECT_TRUE(streamed == read_text(folder / "x.npy")) << name(view.shape);

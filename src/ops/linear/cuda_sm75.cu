@@ -1,5 +1,5 @@
 // linear on Turing: m8n8k16 for any number of tokens.
-#include "ops/linear/cuda_told.h"
+#include "ops/linear/cuda_tuning_report.h"
 
 namespace tern::linear {
 
@@ -19,7 +19,7 @@ constinit const Cuda cuda_sm75 = {
     [](const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
       if (!is_trits(problem.format)) return wide_sm75.tuning(problem, launch, tuning);
       const Params p = exact_part(problem);
-      return mma_told(p, launch, mma_tuning(p, launch), tuning);
+      return report_mma(p, launch, mma_tuning(p, launch), tuning);
     }};
 
 }  // namespace tern::linear

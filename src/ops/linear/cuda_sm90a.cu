@@ -1,6 +1,6 @@
 // linear on Hopper: weights that stream through shared memory for a few tokens, warpgroup products for more.
 #include "ops/linear/cuda_stream.h"
-#include "ops/linear/cuda_told.h"
+#include "ops/linear/cuda_tuning_report.h"
 #include "ops/linear/cuda_wgmma_launch.h"
 
 namespace tern::linear {
@@ -25,8 +25,8 @@ bool report_tuning(const Linear::Problem& problem, const cuda::Launch& launch, T
   if (!is_trits(problem.format)) return wide_sm90a.tuning(problem, launch, tuning);
   const Params p = exact_part(problem);
   if (p.count == 0) return false;
-  if (stream_told(p, launch, tuning)) return true;
-  tuning = wgmma_told(many_tokens(p, launch));
+  if (report_stream(p, launch, tuning)) return true;
+  tuning = reported_wgmma(many_tokens(p, launch));
   return true;
 }
 

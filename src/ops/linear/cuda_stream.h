@@ -113,7 +113,7 @@ inline StreamTuning stream_tuning(const cuda::Launch& launch) {
 }
 
 // Reports how a problem would be cut, without launching it; returns false where another kernel must run.
-inline bool stream_told(const Params& p, const cuda::Launch& launch, Tuning& tuning) {
+inline bool report_stream(const Params& p, const cuda::Launch& launch, Tuning& tuning) {
   const StreamTuning few = stream_tuning(launch);
   StreamCut cut = {};
   cut.stream.job = job_of(p);

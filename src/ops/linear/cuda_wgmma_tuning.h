@@ -198,7 +198,7 @@ inline WgmmaTuning wgmma_tuning(const Params& p, int multiprocessors) {
 }
 
 // The tuning as a plan reports it.
-inline Tuning wgmma_told(const WgmmaTuning& tuning) {
+inline Tuning reported_wgmma(const WgmmaTuning& tuning) {
   const bool split = tuning.split > 0;
   return {.threads = split ? kSplitThreads : kWgmmaThreads,
           .grid = split ? GridStrategy::fixed : GridStrategy::occupancy,  // blocks stay, each for several tiles

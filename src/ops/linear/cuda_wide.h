@@ -4,7 +4,7 @@
 
 #include "ops/linear/cuda_choice.h"
 #include "ops/linear/cuda_float.h"
-#include "ops/linear/cuda_told.h"
+#include "ops/linear/cuda_tuning_report.h"
 
 namespace tern::linear {
 namespace {
@@ -40,9 +40,9 @@ int launch_mma_wide(const Params& all, std::byte* workspace, const cuda::Launch&
   return launch_chosen(all, workspace, launch, wide_modes<kSm>(), exact_launch);
 }
 
-inline bool mma_wide_told(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
+inline bool report_mma_wide(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
   const Params p = exact_part(problem);
-  return mma_told(p, launch, mma_tuning(p, launch), tuning);
+  return report_mma(p, launch, mma_tuning(p, launch), tuning);
 }
 
 }  // namespace

@@ -3,6 +3,6 @@
 
 namespace tern::linear {
 
-constinit const Cuda wide_sm75 = {mma_wide_workspace<75>, launch_mma_wide<Sm75, 75>, mma_wide_told};
+constinit const Cuda wide_sm75 = {mma_wide_workspace<75>, launch_mma_wide<Sm75, 75>, report_mma_wide};
 
 }  // namespace tern::linear

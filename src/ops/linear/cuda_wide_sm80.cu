@@ -3,6 +3,6 @@
 
 namespace tern::linear {
 
-constinit const Cuda wide_sm80 = {mma_wide_workspace<80>, launch_mma_wide<Sm80, 80>, mma_wide_told};
+constinit const Cuda wide_sm80 = {mma_wide_workspace<80>, launch_mma_wide<Sm80, 80>, report_mma_wide};
 
 }  // namespace tern::linear

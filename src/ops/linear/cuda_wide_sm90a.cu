@@ -47,8 +47,8 @@ int launch_exact(const Params& p, std::byte* workspace, const cuda::Launch& laun
 bool report_tuning(const Linear::Problem& problem, const cuda::Launch& launch, Tuning& tuning) {
   const Params p = exact_part(problem);
   if (p.count == 0) return false;
-  if (stream_told(p, launch, tuning)) return true;
-  tuning = wgmma_told(many_tokens(p, launch));
+  if (report_stream(p, launch, tuning)) return true;
+  tuning = reported_wgmma(many_tokens(p, launch));
   return true;
 }
 

@@ -20,7 +20,7 @@ inline Params exact_part(const Linear::Problem& problem) {
   return matrices_of(p, [&](const Matrix& matrix) { return for_integers(p, matrix); });
 }
 
-inline bool mma_told(const Params& p, const cuda::Launch& launch, const MmaTuning& asked, Tuning& tuning) {
+inline bool report_mma(const Params& p, const cuda::Launch& launch, const MmaTuning& asked, Tuning& tuning) {
   if (p.count == 0) return false;
   MmaJob mma = {};
   mma.job = job_of(p);
