@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Checks includes against the rooms of docs/architecture.md, and that the library's texts name no --option."""
+"""Checks includes against the rooms of docs/architecture.md, and that the library's texts name no --option.
+
+check_calls.py checks the same rooms against the functions that the compiled files call.
+"""
 import re
 import sys
 
@@ -14,15 +17,26 @@ ROOMS = {
     "src/ops": 3, "src/io": 3,
     "src/plan": 4,
     "src/tune": 5, "src/recover": 5, "src/monitor": 5,
-    "src/runtime": 6,
-    "src/api": 7, "src/lab": 7,
-    "apps/cli": 8, "python": 8, "examples": 8,
+    "src/runtime": 6, "src/model": 6,
+    "src/engine": 7,
+    "src/api": 8, "src/lab": 8,
+    "apps/cli": 9, "python": 9, "examples": 9,
 }  # fmt: skip
 # Rooms that may include only these rooms.
 SEES_ONLY = {
     "apps/cli": {"include/tern", "src/lab", "apps/cli"},
     "python": {"include/tern", "python"},
     "examples": {"include/tern", "examples"},
+}
+# Ops that may use these other ops' folders. Every op may use the files that lie directly in src/ops.
+OP_SEES = {
+    "affine_dequantize": {"affine"},
+    "affine_quantize": {"affine"},
+    "choose_qparams": {"affine", "affine_quantize", "ternary_quantize"},
+    "dynamic_quantize": {"affine", "affine_quantize", "choose_qparams"},
+    "fake_quantize": {"affine", "affine_dequantize", "affine_quantize"},
+    "fake_quantize_backward": {"affine", "fake_quantize"},
+    "linear": {"activation_quantize"},
 }
 # Third-party headers that only one file may include, so that the library behind them can be replaced there.
 ONE_HOME = {"hwloc.h": "src/device/topology.cpp"}
@@ -38,6 +52,26 @@ def room_of(name):
     for room in ROOMS:
         if name.startswith(room + "/"):
             return room
+    return None
+
+
+def op_of(name):
+    """The op in whose folder a file lies, or None."""
+    return name.split("/")[2] if name.startswith("src/ops/") and name.count("/") > 2 else None
+
+
+def why_unseen(name, target):
+    """Why a file may not use another one, or None."""
+    room, other = room_of(name), room_of(target)
+    if other is None:
+        return f"{target} lies in no room"
+    if room in SEES_ONLY:
+        return None if other in SEES_ONLY[room] else f"{room} does not see {other} ({target})"
+    if other != room and ROOMS[other] >= ROOMS[room]:
+        return f"room {ROOMS[room]} ({room}) does not see room {ROOMS[other]} ({other}: {target})"
+    op, other_op = op_of(name), op_of(target)
+    if op and other_op and op != other_op and other_op not in OP_SEES.get(op, ()):
+        return f"{op} does not see {other_op} ({target}): OP_SEES of tools/check_layers.py says which ops may"
     return None
 
 
@@ -67,14 +101,7 @@ def check_include(root, name, quoted, what):
         return f"{target} is a leaf; nothing includes it"
     if LEAF.search(name) or room is None:
         return None
-    other = room_of(target)
-    if other is None:
-        return f"{target} lies in no room"
-    if room in SEES_ONLY:
-        return None if other in SEES_ONLY[room] else f"{room} does not see {other} ({target})"
-    if other != room and ROOMS[other] >= ROOMS[room]:
-        return f"room {ROOMS[room]} ({room}) does not see room {ROOMS[other]} ({other}: {target})"
-    return None
+    return why_unseen(name, target)
 
 
 def isa_problems(root, isa_files):

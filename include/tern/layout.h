@@ -141,8 +141,8 @@ struct I2sEvidence {
   float scale = 0;                   // the one stored after the codes
 };
 TERN_API Result<I2sEvidence> weigh_i2_s(std::span<const std::uint8_t> bytes, std::int64_t n, std::int64_t k);
-// By quantization_config.linear_class of config.json: autobitlinear multiplies, bitlinear divides. Anything else, also
-// an empty text, is an `unsupported` error that says which option to give.
+// The only possible one of them. If there is none, the bytes are a `corrupt_file`; if there are several, an
+// invalid_argument lists them and names the option that decides.
 TERN_API Result<Layout> detect_i2_s(std::span<const std::uint8_t> bytes, std::int64_t n, std::int64_t k);
 
 // What the `weight_scale` beside hf_packed weights does. Tern's own scales always multiply.

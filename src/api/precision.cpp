@@ -5,15 +5,15 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/elements.h"
 #include "base/errors.h"
+#include "base/half.h"
+#include "base/views.h"
 #include "base/words.h"
 #include "format/format.h"
-#include "ops/elements.h"
-#include "ops/ranges.h"
-#include "ops/views.h"
+#include "format/ranges.h"
 #include "plan/own_stream.h"
 #include "plan/run_once.h"
-#include "simd/half.h"
 #include "tern/linear.h"
 
 namespace tern {
@@ -34,7 +34,7 @@ Result<Tensor> rounded(const Context& context, const ConstTensorView& x, const R
         host.as<float>()[static_cast<std::size_t>(at)] = v;
       else
         host.as<std::uint16_t>()[static_cast<std::size_t>(at)] =
-            dtype == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v);
+            dtype == DType::f16 ? half::to_f16(v) : half::to_bf16(v);
       if (std::isfinite(v) && !std::isfinite(read_element(host.data(), dtype, at)))
         return error_at(at, Code::non_finite, kWhere, "x[{}, {}] (element {}) is {}, beyond {}", row, i, at, v,
                         name(dtype));

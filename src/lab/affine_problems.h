@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/elements.h"
 #include "base/fmt.h"
 #include "format/format.h"
 #include "lab/weights.h"
-#include "ops/elements.h"
 #include "tern/affine.h"
 
 namespace tern::lab {

@@ -10,11 +10,11 @@
 #include <span>
 #include <vector>
 
+#include "base/elements.h"
+#include "base/half.h"
 #include "format/format.h"
-#include "ops/elements.h"
+#include "format/ranges.h"
 #include "ops/linear/linear.h"
-#include "ops/ranges.h"
-#include "simd/half.h"
 #include "tern/linear.h"
 
 namespace tern::lab {
@@ -44,8 +44,8 @@ struct TruthMatrix {
 
 // v rounded to the type in which it is stored, and the stored bytes.
 inline double stored(float v, DType dtype) {
-  if (dtype == DType::f16) return static_cast<double>(simd::from_f16(simd::to_f16(v)));
-  if (dtype == DType::bf16) return static_cast<double>(simd::from_bf16(simd::to_bf16(v)));
+  if (dtype == DType::f16) return static_cast<double>(half::from_f16(half::to_f16(v)));
+  if (dtype == DType::bf16) return static_cast<double>(half::from_bf16(half::to_bf16(v)));
   return static_cast<double>(v);
 }
 template <class T>
@@ -55,7 +55,7 @@ void append_value(std::vector<std::byte>& to, T v) {
 }
 inline void append_stored(std::vector<std::byte>& to, float v, DType dtype) {
   if (dtype == DType::f32) return append_value(to, v);
-  append_value(to, dtype == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v));
+  append_value(to, dtype == DType::f16 ? half::to_f16(v) : half::to_bf16(v));
 }
 
 class LinearTruth {

@@ -1,8 +1,8 @@
 // Weights from a counter-based hash: the sum of four 16-bit uniforms is close enough to a Gaussian for a bench.
 #include "lab/random_weights.h"
 
+#include "base/elements.h"
 #include "base/errors.h"
-#include "ops/elements.h"
 #include "plan/context_state.h"
 
 namespace tern::lab {

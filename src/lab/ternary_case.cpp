@@ -6,8 +6,8 @@
 
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/ranges.h"
 #include "lab/random_weights.h"
-#include "ops/ranges.h"
 #include "plan/context_state.h"
 
 namespace tern::lab {

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "simd/decode_table.h"
-#include "simd/half.h"
 
 namespace tern::simd {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "simd/fused.h"
-#include "simd/half.h"
 
 // The compiler stops inlining in a file of many loops, and an operation that is called passes its vectors through
 // memory, so most operations force inlining. The products that linear uses do not: with all of them inline, 13 tokens
@@ -137,10 +137,10 @@ struct Emulated {
   }
   // |p| of 2 * kF bf16, split into even and odd elements
   TERN_INLINE static void magnitudes_bf16(const std::uint16_t* p, F& even, F& odd) {
-    std::uint16_t half[2 * kF];
-    __builtin_memcpy(half, p, sizeof half);
-    even = lanes<F>([&](std::size_t i) { return __builtin_fabsf(from_bf16(half[2 * i])); });
-    odd = lanes<F>([&](std::size_t i) { return __builtin_fabsf(from_bf16(half[2 * i + 1])); });
+    std::uint16_t halves[2 * kF];
+    __builtin_memcpy(halves, p, sizeof halves);
+    even = lanes<F>([&](std::size_t i) { return __builtin_fabsf(half::from_bf16(halves[2 * i])); });
+    odd = lanes<F>([&](std::size_t i) { return __builtin_fabsf(half::from_bf16(halves[2 * i + 1])); });
   }
   // The larger bit pattern as int32. Floats that are not negative order like their bits, with NaN above infinity.
   TERN_INLINE static I max_bits(I m, F a) {
@@ -230,10 +230,10 @@ struct Emulated {
   }
 
   // kF elements of other types, of any alignment
-  TERN_INLINE static F load_f16(const std::uint16_t* p) { return load_halves(p, from_f16); }
-  TERN_INLINE static F load_bf16(const std::uint16_t* p) { return load_halves(p, from_bf16); }
-  TERN_INLINE static void store_f16(std::uint16_t* p, F a) { store_halves(p, a, to_f16); }
-  TERN_INLINE static void store_bf16(std::uint16_t* p, F a) { store_halves(p, a, to_bf16); }
+  TERN_INLINE static F load_f16(const std::uint16_t* p) { return load_halves(p, half::from_f16); }
+  TERN_INLINE static F load_bf16(const std::uint16_t* p) { return load_halves(p, half::from_bf16); }
+  TERN_INLINE static void store_f16(std::uint16_t* p, F a) { store_halves(p, a, half::to_f16); }
+  TERN_INLINE static void store_bf16(std::uint16_t* p, F a) { store_halves(p, a, half::to_bf16); }
   TERN_INLINE static I load_i32(const std::int32_t* p) {
     return lanes<I>([&](std::size_t i) { return p[i]; });
   }
@@ -328,14 +328,14 @@ struct Emulated {
 
  private:
   TERN_INLINE static F load_halves(const std::uint16_t* p, float (*wide)(std::uint16_t)) {
-    std::uint16_t half[kF];
-    __builtin_memcpy(half, p, sizeof half);
-    return lanes<F>([&](std::size_t i) { return wide(half[i]); });
+    std::uint16_t halves[kF];
+    __builtin_memcpy(halves, p, sizeof halves);
+    return lanes<F>([&](std::size_t i) { return wide(halves[i]); });
   }
   TERN_INLINE static void store_halves(std::uint16_t* p, F a, std::uint16_t (*narrow)(float)) {
-    std::uint16_t half[kF];
-    for (std::size_t i = 0; i < kF; ++i) half[i] = narrow(a.v[i]);
-    __builtin_memcpy(p, half, sizeof half);
+    std::uint16_t halves[kF];
+    for (std::size_t i = 0; i < kF; ++i) halves[i] = narrow(a.v[i]);
+    __builtin_memcpy(p, halves, sizeof halves);
   }
   TERN_INLINE static double wide_abs(float x) { return __builtin_fabs(static_cast<double>(x)); }
   template <class T>

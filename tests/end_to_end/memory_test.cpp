@@ -8,7 +8,7 @@
 #include <fstream>
 #include <random>
 
-#include "simd/half.h"
+#include "base/half.h"
 #include "tern/checkpoint.h"
 #include "tern/model.h"
 #include "tests/support/test_files.h"
@@ -53,7 +53,7 @@ Status write_matrix(const std::string& path) {
   std::normal_distribution<float> normal(0, 0.02F);
   std::vector<std::uint8_t> rows(static_cast<std::size_t>(16 * kK) * 2);
   for (std::size_t i = 0; i < rows.size(); i += 2) {
-    const std::uint16_t half = simd::to_bf16(normal(random));
+    const std::uint16_t half = half::to_bf16(normal(random));
     std::memcpy(rows.data() + i, &half, 2);
   }
   for (std::int64_t row = 0; row < kN; row += 16)

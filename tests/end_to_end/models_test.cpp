@@ -144,7 +144,7 @@ TEST_F(Models, TqReadsBackBlocksOfZeros) {
       from, Container::safetensors, {},
       {{.name = "model.layers.0.mlp.up_proj.weight", .type = StoredType::bf16, .shape = {2, 512}}});
   ASSERT_TRUE(writer.ok());
-  std::vector<std::uint16_t> weights(1024, simd::to_bf16(0.5F));
+  std::vector<std::uint16_t> weights(1024, half::to_bf16(0.5F));
   std::fill_n(weights.begin() + 256, 256, std::uint16_t{0});  // the mean of all is 0.375
   ASSERT_TRUE(writer->write({reinterpret_cast<const std::uint8_t*>(weights.data()), weights.size() * 2}).ok());
   ASSERT_TRUE(writer->finish().ok());

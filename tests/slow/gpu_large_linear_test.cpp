@@ -152,7 +152,7 @@ TEST_F(LargeLinear, FloatTokens) {
   Tensor x = *Tensor::allocate(host_memory(), DType::bf16, {m, k});
   std::uint16_t last = 0;
   fill(x.as<std::uint8_t>(), 2, [&](std::size_t i) {  // -2 to 2, low byte first
-    if (i % 2 == 0) last = simd::to_bf16(static_cast<float>(random.below(511) - 255) / 128);
+    if (i % 2 == 0) last = half::to_bf16(static_cast<float>(random.below(511) - 255) / 128);
     return static_cast<std::uint8_t>(i % 2 == 0 ? last & 0xFF : last >> 8);
   });
   const Tensor there = *x.to(*gpu());

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <limits>
 
+#include "base/elements.h"
 #include "format/format.h"
+#include "format/ranges.h"
 #include "lab/random_weights.h"
 #include "lab/weights.h"
-#include "ops/elements.h"
-#include "ops/ranges.h"
 #include "plan/context_state.h"
 #include "plan/run_once.h"
 #include "tern/linear.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "simd/half.h"
+#include "base/half.h"
 #include "tern/checkpoint.h"
 
 namespace tern {
@@ -65,7 +65,7 @@ inline Status write_bitnet_checkpoint(const std::string& path, const BitnetSizes
   // Weights are picked from a table of values, because a large file would take minutes otherwise.
   std::normal_distribution<float> normal;
   std::vector<std::uint16_t> table(std::size_t{1} << 16);
-  for (std::uint16_t& v : table) v = simd::to_bf16(normal(random) * 0.02F);
+  for (std::uint16_t& v : table) v = half::to_bf16(normal(random) * 0.02F);
   std::vector<std::uint16_t> piece;
   for (const StoredTensor& t : std::vector<StoredTensor>(writer->tensors().begin(), writer->tensors().end())) {
     const bool norm = t.shape.size() == 1;
@@ -73,8 +73,8 @@ inline Status write_bitnet_checkpoint(const std::string& path, const BitnetSizes
       piece.resize(std::min(left, std::size_t{1} << 20));
       for (std::size_t i = 0; i < piece.size(); i += 2) {
         const auto bits = static_cast<std::uint32_t>(random());
-        piece[i] = norm ? simd::to_bf16(1.0F + static_cast<float>(bits % 64) / 64) : table[bits & 0xFFFFU];
-        if (i + 1 < piece.size()) piece[i + 1] = norm ? simd::to_bf16(0.5F) : table[bits >> 16];
+        piece[i] = norm ? half::to_bf16(1.0F + static_cast<float>(bits % 64) / 64) : table[bits & 0xFFFFU];
+        if (i + 1 < piece.size()) piece[i + 1] = norm ? half::to_bf16(0.5F) : table[bits >> 16];
       }
       Status written = writer->write({reinterpret_cast<const std::uint8_t*>(piece.data()), piece.size() * 2});
       if (!written.ok()) return written;

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/half.h"
 #include "format/format.h"
 #include "lab/weights.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/linear/linear.h"
-#include "simd/half.h"
 #include "tests/support/guarded.h"
 #include "tests/support/quantize_runner.h"
 
@@ -104,7 +104,7 @@ inline void put(std::byte* at, DType dtype, float v) {
     const auto i = static_cast<std::int32_t>(v);
     std::memcpy(at, &i, 4);
   } else {
-    const std::uint16_t half = dtype == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v);
+    const std::uint16_t half = dtype == DType::f16 ? half::to_f16(v) : half::to_bf16(v);
     std::memcpy(at, &half, 2);
   }
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/elements.h"
+#include "base/elements.h"
 #include "tern/affine.h"
 
 namespace tern::test {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/elements.h"
 #include "base/options.h"
 #include "device/topology.h"
 #include "format/format.h"
-#include "ops/elements.h"
 #include "ops/kernel.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/select.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/errors.h"
-#include "ops/ranges.h"
-#include "ops/views.h"
+#include "base/views.h"
+#include "format/ranges.h"
 
 namespace tern {
 

@@ -3,8 +3,8 @@
 
 #include <optional>
 
+#include "base/elements.h"
 #include "ops/activation_quantize/simd_table.h"
-#include "ops/elements.h"
 #include "ops/kernel.h"
 #include "tern/linear.h"
 

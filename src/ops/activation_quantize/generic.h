@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "ops/activation_quantize/simd_table.h"
-#include "simd/half.h"
 
 namespace tern::activation_quantize {
 namespace {
@@ -33,8 +33,8 @@ struct Loops {
       __builtin_memcpy(&v, static_cast<const float*>(x) + at, sizeof v);
     else
       __builtin_memcpy(&half, static_cast<const std::uint16_t*>(x) + at, sizeof half);
-    if constexpr (kSource == kF16) v = simd::from_f16(half);
-    if constexpr (kSource == kBf16) v = simd::from_bf16(half);
+    if constexpr (kSource == kF16) v = half::from_f16(half);
+    if constexpr (kSource == kBf16) v = half::from_bf16(half);
     return v;
   }
 

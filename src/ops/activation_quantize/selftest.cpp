@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "base/errors.h"
+#include "base/half.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
 #include "plan/run_once.h"
-#include "simd/half.h"
 #include "tern/linear.h"
 
 namespace tern::lab {
@@ -21,7 +21,7 @@ std::vector<std::byte> stored(const std::vector<float>& x, DType dtype) {
       std::memcpy(bytes.data() + 4 * i, &x[i], 4);
       continue;
     }
-    const std::uint16_t half = dtype == DType::f16 ? simd::to_f16(x[i]) : simd::to_bf16(x[i]);
+    const std::uint16_t half = dtype == DType::f16 ? half::to_f16(x[i]) : half::to_bf16(x[i]);
     std::memcpy(bytes.data() + 2 * i, &half, 2);
   }
   return bytes;

@@ -137,30 +137,30 @@ TEST(ActivationQuantize, NonFiniteIsNamedOrSaturated) {
 TEST(Half, EveryValueAndEveryMiddle) {
   for (std::uint32_t h = 0; h < 0x10000; ++h) {
     const auto half = static_cast<std::uint16_t>(h);
-    const float f = simd::from_f16(half), b = simd::from_bf16(half);
+    const float f = half::from_f16(half), b = half::from_bf16(half);
     if (std::isnan(f))
-      EXPECT_TRUE(std::isnan(simd::from_f16(simd::to_f16(f))));
+      EXPECT_TRUE(std::isnan(half::from_f16(half::to_f16(f))));
     else
-      ASSERT_EQ(simd::to_f16(f), half);
+      ASSERT_EQ(half::to_f16(f), half);
     if (std::isnan(b))
-      EXPECT_TRUE(std::isnan(simd::from_bf16(simd::to_bf16(b))));
+      EXPECT_TRUE(std::isnan(half::from_bf16(half::to_bf16(b))));
     else
-      ASSERT_EQ(simd::to_bf16(b), half);
+      ASSERT_EQ(half::to_bf16(b), half);
     if ((h & 0x7FFF) >= 0x7BFF) continue;
     const auto next = static_cast<std::uint16_t>(h + 1);
     const auto even = (h & 1) == 0 ? half : next;
-    const float middle = (f + simd::from_f16(next)) / 2;  // exact in f32
-    ASSERT_EQ(simd::to_f16(middle), even) << h;
-    ASSERT_EQ(simd::to_f16(std::nextafter(middle, f)), half);
-    ASSERT_EQ(simd::to_f16(std::nextafter(middle, simd::from_f16(next))), next);
+    const float middle = (f + half::from_f16(next)) / 2;  // exact in f32
+    ASSERT_EQ(half::to_f16(middle), even) << h;
+    ASSERT_EQ(half::to_f16(std::nextafter(middle, f)), half);
+    ASSERT_EQ(half::to_f16(std::nextafter(middle, half::from_f16(next))), next);
     const auto bits = (h << 16) | 0x8000U;  // halfway to the next bf16
-    ASSERT_EQ(simd::to_bf16(__builtin_bit_cast(float, bits)), even);
-    ASSERT_EQ(simd::to_bf16(__builtin_bit_cast(float, bits - 1)), half);
-    ASSERT_EQ(simd::to_bf16(__builtin_bit_cast(float, bits + 1)), next);
+    ASSERT_EQ(half::to_bf16(__builtin_bit_cast(float, bits)), even);
+    ASSERT_EQ(half::to_bf16(__builtin_bit_cast(float, bits - 1)), half);
+    ASSERT_EQ(half::to_bf16(__builtin_bit_cast(float, bits + 1)), next);
   }
-  EXPECT_EQ(simd::to_f16(65519.996F), 0x7BFF);
-  EXPECT_EQ(simd::to_f16(65520.0F), 0x7C00);
-  EXPECT_EQ(simd::to_bf16(std::numeric_limits<float>::max()), 0x7F80);
+  EXPECT_EQ(half::to_f16(65519.996F), 0x7BFF);
+  EXPECT_EQ(half::to_f16(65520.0F), 0x7C00);
+  EXPECT_EQ(half::to_bf16(std::numeric_limits<float>::max()), 0x7F80);
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "base/elements.h"
 #include "base/errors.h"
 #include "base/words.h"
-#include "ops/elements.h"
 
 namespace tern {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/views.h"
 #include "format/format.h"
-#include "ops/views.h"
 #include "tern/affine.h"
 
 namespace tern::affine {

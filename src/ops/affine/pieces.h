@@ -8,10 +8,10 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/elements.h"
 #include "device/threads.h"
 #include "ops/affine/affine.h"
 #include "ops/affine/float_type.h"
-#include "ops/elements.h"
 
 namespace tern::affine {
 

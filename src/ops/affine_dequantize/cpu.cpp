@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/elements.h"
 #include "ops/affine/pieces.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
-#include "ops/elements.h"
 
 namespace tern::affine_dequantize {
 namespace {

@@ -1,6 +1,6 @@
 // The reference for affine_dequantize: one element at a time, each found by its indices.
+#include "base/elements.h"
 #include "ops/affine_dequantize/affine_dequantize.h"
-#include "ops/elements.h"
 
 namespace tern::affine_dequantize {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/elements.h"
 #include "ops/affine/pieces.h"
 #include "ops/affine_quantize/affine_quantize.h"
-#include "ops/elements.h"
 
 namespace tern::affine_quantize {
 namespace {

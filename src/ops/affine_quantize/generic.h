@@ -10,10 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "ops/affine/float_words.h"
 #include "ops/affine/stream.h"
 #include "ops/affine_quantize/simd_table.h"
-#include "simd/half.h"
 
 namespace tern::affine_quantize {
 namespace {

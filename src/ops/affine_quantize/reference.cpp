@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/elements.h"
 #include "ops/affine_quantize/affine_quantize.h"
-#include "ops/elements.h"
 
 namespace tern::affine_quantize {
 namespace {

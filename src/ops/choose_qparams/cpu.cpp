@@ -8,11 +8,11 @@
 #include <type_traits>
 
 #include "base/checked.h"
+#include "base/elements.h"
 #include "memory/workspace.h"
 #include "ops/affine/families.h"
 #include "ops/affine/pieces.h"
 #include "ops/choose_qparams/choose_qparams.h"
-#include "ops/elements.h"
 
 namespace tern::choose_qparams {
 namespace {

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "ops/affine/float_words.h"
 #include "ops/choose_qparams/simd_table.h"
 #include "ops/ternary_quantize/f32_loops.h"
 #include "ops/ternary_quantize/f64_loops.h"
-#include "simd/half.h"
 
 namespace tern::choose_qparams {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/elements.h"
 #include "ops/choose_qparams/choose_qparams.h"
-#include "ops/elements.h"
 #include "ops/ordered_sum.h"
 
 namespace tern::choose_qparams {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/elements.h"
 #include "format/format.h"
-#include "ops/elements.h"
 
 namespace tern::choose_qparams {
 
@@ -30,8 +30,8 @@ template <class T>
 T as_stored(T scale, DType dtype) {
   switch (dtype) {
     case DType::f64: return scale;
-    case DType::f16: return static_cast<T>(simd::from_f16(simd::to_f16(static_cast<float>(scale))));
-    case DType::bf16: return static_cast<T>(simd::from_bf16(simd::to_bf16(static_cast<float>(scale))));
+    case DType::f16: return static_cast<T>(half::from_f16(half::to_f16(static_cast<float>(scale))));
+    case DType::bf16: return static_cast<T>(half::from_bf16(half::to_bf16(static_cast<float>(scale))));
     default: return static_cast<T>(static_cast<float>(scale));
   }
 }

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cmath>
 
+#include "base/elements.h"
 #include "base/errors.h"
 #include "ops/affine/pieces.h"
 #include "ops/dynamic_quantize/dynamic_quantize.h"
-#include "ops/elements.h"
 
 namespace tern::dynamic_quantize {
 namespace {

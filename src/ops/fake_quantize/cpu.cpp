@@ -4,8 +4,8 @@
 #include <array>
 #include <atomic>
 
+#include "base/elements.h"
 #include "ops/affine/pieces.h"
-#include "ops/elements.h"
 #include "ops/fake_quantize/fake_quantize.h"
 
 namespace tern::fake_quantize {

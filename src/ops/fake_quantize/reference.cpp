@@ -1,7 +1,7 @@
 // The reference for fake_quantize: docs/numerics.md in code, one element at a time, each found by its indices.
 #include <cmath>
 
-#include "ops/elements.h"
+#include "base/elements.h"
 #include "ops/fake_quantize/fake_quantize.h"
 
 namespace tern::fake_quantize {

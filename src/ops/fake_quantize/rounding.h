@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "ops/affine/float_words.h"
 #include "ops/fake_quantize/rule.h"
-#include "simd/half.h"
 
 namespace tern::fake_quantize {
 namespace {

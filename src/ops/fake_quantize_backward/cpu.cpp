@@ -4,10 +4,10 @@
 #include <array>
 #include <atomic>
 
+#include "base/elements.h"
 #include "memory/workspace.h"
 #include "ops/affine/families.h"
 #include "ops/affine/pieces.h"
-#include "ops/elements.h"
 #include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/fake_quantize_backward/range_sums.h"
 

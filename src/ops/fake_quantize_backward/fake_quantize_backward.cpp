@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "base/elements.h"
 #include "base/errors.h"
-#include "ops/elements.h"
 
 namespace tern {
 

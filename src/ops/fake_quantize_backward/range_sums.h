@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/elements.h"
+#include "base/elements.h"
 #include "simd/pairwise_fold.h"
 
 namespace tern::fake_quantize_backward {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/elements.h"
+#include "base/elements.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/fake_quantize_backward/fake_quantize_backward.h"
 #include "ops/ordered_sum.h"

@@ -6,6 +6,7 @@
 
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/ranges.h"
 #include "lab/bench_ops.h"
 #include "lab/blas_baselines.h"
 #include "lab/cublas_baselines.h"
@@ -14,7 +15,6 @@
 #include "lab/rotation.h"
 #include "lab/weights.h"
 #include "ops/linear/packed_weights.h"
-#include "ops/ranges.h"
 #include "tern/linear.h"
 
 namespace tern::lab {

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "ops/activation_quantize/generic.h"
 #include "ops/linear/simd_table.h"
-#include "simd/half.h"
 
 namespace tern::linear {
 namespace {
@@ -40,7 +40,7 @@ struct Epilogue {
     if constexpr (kOut == kOutF32) {
       __builtin_memcpy(static_cast<float*>(p) + at, &v, sizeof v);
     } else {
-      const std::uint16_t half = kOut == kOutF16 ? simd::to_f16(v) : simd::to_bf16(v);
+      const std::uint16_t half = kOut == kOutF16 ? half::to_f16(v) : half::to_bf16(v);
       __builtin_memcpy(static_cast<std::uint16_t*>(p) + at, &half, sizeof half);
     }
   }

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "base/views.h"
 #include "base/words.h"
+#include "format/ranges.h"
 #include "ops/linear/cuda_serves.h"
-#include "ops/ranges.h"
-#include "ops/views.h"
 
 namespace tern {
 

@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "base/views.h"
 #include "format/format.h"
 #include "format/invalid_value.h"
+#include "format/ranges.h"
 #include "memory/workspace.h"
 #include "ops/linear/row_pieces.h"
-#include "ops/ranges.h"
-#include "ops/views.h"
 
 namespace tern {
 namespace {

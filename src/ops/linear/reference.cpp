@@ -4,9 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "base/half.h"
 #include "ops/activation_quantize/activation_quantize.h"
 #include "ops/linear/linear.h"
-#include "simd/half.h"
 
 namespace tern::linear {
 
@@ -53,7 +53,7 @@ void write_y(std::byte* data, DType dtype, std::int64_t index, float v) {
   if (dtype == DType::f32) {
     std::memcpy(at, &v, sizeof v);
   } else {
-    const std::uint16_t half = dtype == DType::f16 ? simd::to_f16(v) : simd::to_bf16(v);
+    const std::uint16_t half = dtype == DType::f16 ? half::to_f16(v) : half::to_bf16(v);
     std::memcpy(at, &half, sizeof half);
   }
 }

@@ -7,11 +7,11 @@
 
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/ranges.h"
 #include "lab/linear_truth.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
 #include "ops/linear/packed_weights.h"
-#include "ops/ranges.h"
 #include "plan/run_once.h"
 #include "tern/linear.h"
 

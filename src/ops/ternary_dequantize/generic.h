@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "ops/ternary_dequantize/simd_table.h"
-#include "simd/half.h"
 
 namespace tern::ternary_dequantize {
 namespace {
@@ -26,14 +26,14 @@ struct Value<kF64> {
 template <>
 struct Value<kF16> {
   using T = std::uint16_t;
-  static T of(int code, float scale) { return simd::to_f16(static_cast<float>(code) * scale); }
-  static float wide(T value) { return simd::from_f16(value); }
+  static T of(int code, float scale) { return half::to_f16(static_cast<float>(code) * scale); }
+  static float wide(T value) { return half::from_f16(value); }
 };
 template <>
 struct Value<kBf16> {
   using T = std::uint16_t;
-  static T of(int code, float scale) { return simd::to_bf16(static_cast<float>(code) * scale); }
-  static float wide(T value) { return simd::from_bf16(value); }
+  static T of(int code, float scale) { return half::to_bf16(static_cast<float>(code) * scale); }
+  static float wide(T value) { return half::from_bf16(value); }
 };
 
 template <class S, int kTarget>

@@ -1,6 +1,6 @@
 // The reference ternary_dequantize: one element at a time, on one thread.
+#include "base/elements.h"
 #include "format/format.h"
-#include "ops/elements.h"
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 
 namespace tern::ternary_dequantize {

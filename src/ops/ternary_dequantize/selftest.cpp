@@ -1,12 +1,12 @@
 // Compares a ternary_dequantize kernel with the reference on random codes and scales, and on codes that are invalid.
 #include <cstring>
 
+#include "base/elements.h"
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/ranges.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
-#include "ops/elements.h"
-#include "ops/ranges.h"
 #include "plan/run_once.h"
 #include "tern/quantize.h"
 

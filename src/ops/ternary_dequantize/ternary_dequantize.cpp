@@ -2,9 +2,9 @@
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 
 #include "base/errors.h"
+#include "base/views.h"
 #include "format/format.h"
 #include "format/invalid_value.h"
-#include "ops/views.h"
 
 namespace tern {
 

@@ -2,8 +2,8 @@
 // cannot have produced is an error, not a value.
 #pragma once
 
+#include "format/ranges.h"
 #include "ops/kernel.h"
-#include "ops/ranges.h"
 #include "ops/ternary_dequantize/simd_table.h"
 #include "tern/quantize.h"
 

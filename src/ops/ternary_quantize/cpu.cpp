@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "base/checked.h"
+#include "base/elements.h"
 #include "memory/workspace.h"
-#include "ops/elements.h"
 #include "ops/ternary_quantize/row_writer.h"
 #include "ops/ternary_quantize/scale.h"
 #include "ops/ternary_quantize/ternary_quantize.h"

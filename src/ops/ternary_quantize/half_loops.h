@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
 #include "ops/ternary_quantize/f32_loops.h"
-#include "simd/half.h"
 
 namespace tern::ternary_quantize {
 namespace {
@@ -29,7 +29,7 @@ struct HalfLoops {
     for (; at < n; ++at) {
       std::uint16_t half = 0;
       __builtin_memcpy(&half, x + at, sizeof half);
-      to[at] = kSource == kF16 ? simd::from_f16(half) : simd::from_bf16(half);
+      to[at] = kSource == kF16 ? half::from_f16(half) : half::from_bf16(half);
     }
   }
 
@@ -121,8 +121,8 @@ struct HalfLoops {
   // The bits of the largest value that is not above h.
   static std::uint16_t not_above(float h) {
     if constexpr (kSource == kBf16) return static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, h) >> 16);
-    const std::uint16_t nearest = simd::to_f16(h);
-    return static_cast<std::uint16_t>(simd::from_f16(nearest) > h ? nearest - 1 : nearest);
+    const std::uint16_t nearest = half::to_f16(h);
+    return static_cast<std::uint16_t>(half::from_f16(nearest) > h ? nearest - 1 : nearest);
   }
   template <int kStore>
   static void trits(const std::uint16_t* x, std::size_t n, float scale, void* codes) {

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <vector>
 
+#include "base/elements.h"
 #include "base/errors.h"
 #include "format/format.h"
-#include "ops/elements.h"
 #include "ops/ordered_sum.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 

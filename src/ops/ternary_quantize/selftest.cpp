@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/elements.h"
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/ranges.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
-#include "ops/elements.h"
-#include "ops/ranges.h"
 #include "plan/run_once.h"
 #include "tern/quantize.h"
 

@@ -3,11 +3,11 @@
 
 #include <limits>
 
+#include "base/elements.h"
 #include "base/errors.h"
+#include "base/views.h"
 #include "format/format.h"
 #include "format/invalid_value.h"
-#include "ops/elements.h"
-#include "ops/views.h"
 
 namespace tern {
 

@@ -9,8 +9,8 @@
 // docs/numerics.md has the order of the sums. Every kernel returns the same bits as reference.cpp.
 #pragma once
 
+#include "format/ranges.h"
 #include "ops/kernel.h"
-#include "ops/ranges.h"
 #include "ops/ternary_quantize/simd_table.h"
 #include "tern/layout.h"
 #include "tern/quantize.h"
