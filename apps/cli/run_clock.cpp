@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "log.h"
+#include "tern/text.h"
 #include "units.h"
 
 namespace tern::cli {
@@ -26,7 +27,7 @@ void RunClock::run_started(const RunEvent& event) {
 
 void RunClock::run_finished(const RunEvent& event, const Status& status) {
   const auto now = std::chrono::steady_clock::now();
-  log_line(fmt::format("{} {}", event.kernel, status.ok() ? "finished" : status.error().str()));
+  log_line(fmt::format("{} {}", event.kernel, status.ok() ? "finished" : one_line(status.error().str())));
   if (!counts(event)) return;
   {
     const std::lock_guard lock(mutex_);

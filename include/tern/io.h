@@ -40,11 +40,12 @@ TERN_API Status save_npy(const std::string& path, const ConstTensorView& tensor,
 // Writes the bare elements, as open_raw() reads them. Needed for bf16, which .npy cannot express.
 TERN_API Status save_raw(const std::string& path, const ConstTensorView& tensor, const Progress& progress = {});
 
-// Takes the bytes of an output in their order, as a pipe or a socket can: all of them, or an error that the call
-// answers with. What was taken until then is part of a file; only a name that appears at the end could hide that.
+// Takes the bytes of an output in their order, as a pipe or a socket can. It takes all of them or returns an error,
+// which the call then returns. After an error, what it took is an incomplete file, and the reader must discard it.
 using ByteWriter = std::function<Status(std::span<const std::uint8_t> bytes)>;
 
-// The bytes of the files above and below. A checkpoint cannot be written so: what its header says is known at its end.
+// The bytes of the files above and below. A checkpoint cannot be written like this, because its header contains
+// checksums that are known only at its end.
 TERN_API Status write_npy(const ByteWriter& writer, const ConstTensorView& tensor, const Progress& progress = {});
 TERN_API Status write_raw(const ByteWriter& writer, const ConstTensorView& tensor, const Progress& progress = {});
 TERN_API Status write_quantized(const ByteWriter& writer, const QuantizedTensor& tensor, const Progress& progress = {});

@@ -44,7 +44,7 @@ struct CudaFailure {   // of kernel_launch, and of whatever else CUDA answered
   std::string kernel;  // that could not be launched; empty where a call of CUDA's runtime failed, which `where` names
   int code = 0;        // a cudaError_t
 };
-struct InvalidValue {  // of invalid_quantized_value and invalid_scale, beside Error::index
+struct InvalidValue {  // of invalid_quantized_value, invalid_scale and zero points, beside Error::index
   double value = 0;    // bits that no code has count as one above the largest code, as 2 for a trit
   double lowest = 0;   // lowest to highest, both included, is what it may be
   double highest = 0;

@@ -101,7 +101,7 @@ TEST_F(COnAGpu, QuantizesOnASecondStreamAsACpuDoes) {
   EXPECT_EQ(bytes_in_use(), 0U);
 }
 
-TEST_F(COnAGpu, AFindingIsToldOnceByItsStream) {
+TEST_F(COnAGpu, AFindingIsReportedOnceByItsStream) {
   auto weights = make_weights(kRows * kColumns);
   weights[3 * kColumns + 7] = NAN;
   const auto host = view_of(weights.data(), TERN_DTYPE_F32, {kRows, kColumns});

@@ -226,7 +226,7 @@ TEST(Checkpoint, WhatIsNoneIsRefused) {
 }
 
 // The error for a .gguf file in another format shows its first bytes; it does not say that it is no .safetensors file.
-TEST(Checkpoint, WrongMagicIsToldByTheNameOfTheFile) {
+TEST(Checkpoint, AWrongMagicIsNamed) {
   const TempFolder folder;
   const auto expect_refused = [&](std::string_view bytes, Code code, std::string_view part) {
     write_text(folder / "m.gguf", bytes);

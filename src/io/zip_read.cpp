@@ -144,7 +144,7 @@ Result<ZipEntry> read_local(Bytes archive, const Fields& central, std::uint64_t 
   const std::string shown = printable(central.name);
   const std::uint64_t at = central.offset;
   if (!fits(at, zip::kLocalBytes, limit) || !has_signature(archive, at, zip::kLocalSignature))
-    return corrupt("'{}' is said to begin at byte {}, where no entry begins", shown, at);
+    return corrupt("the directory places '{}' at byte {}, where no entry begins", shown, at);
   Fields local = read_common(archive, at + 6);
   const std::uint64_t name_bytes = read_le<std::uint16_t>(archive, at + 26);
   const std::uint64_t extra_bytes = read_le<std::uint16_t>(archive, at + 28);
@@ -166,7 +166,7 @@ Result<ZipEntry> read_local(Bytes archive, const Fields& central, std::uint64_t 
     return corrupt("the directory and the header of '{}' differ in size or CRC", shown);
   const std::uint64_t data_at = name_at + name_bytes + extra_bytes;
   if (!fits(data_at, central.stored, limit))
-    return corrupt("'{}' is said to have {} bytes, but {} are left before the directory", shown, central.stored,
+    return corrupt("the directory gives '{}' {} bytes, but {} are left before the directory", shown, central.stored,
                    limit - data_at);
   return ZipEntry{.name = central.name,
                   .bytes = archive.subspan(data_at, central.stored),
@@ -192,8 +192,8 @@ Status check_apart(std::vector<ZipEntry>& entries) {
 Result<std::vector<ZipEntry>> read_zip(Bytes archive) {
   TERN_ASSIGN(directory, find_directory(archive));
   if (!fits(directory.offset, directory.size, directory.end) || directory.offset + directory.size != directory.end)
-    return corrupt("the directory is said to be {} bytes at byte {}, but must end at byte {}", directory.size,
-                   directory.offset, directory.end);
+    return corrupt("the archive's end record gives the directory {} bytes at byte {}, but it must end at byte {}",
+                   directory.size, directory.offset, directory.end);
   if (directory.count > directory.size / zip::kCentralBytes)
     return corrupt("a directory of {} bytes cannot have {} entries", directory.size, directory.count);
   std::vector<ZipEntry> entries;

@@ -159,7 +159,7 @@ TEST(Zip, HostileArchivesAreNamed) {
   std::string long_a = archive;
   for (const std::size_t at : {std::size_t{18}, std::size_t{22}, central + 20, central + 24})
     long_a = bent(long_a, at, big);
-  expect_corrupt(long_a, "'a' is said to have 2147483647 bytes, but");
+  expect_corrupt(long_a, "the directory gives 'a' 2147483647 bytes, but");
 }
 
 // A stream cannot be overwritten, so the CRC is computed first, with and without zip64.

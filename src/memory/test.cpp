@@ -146,7 +146,7 @@ TEST(Limit, StopsAtItsBytesAndCountsWhatComesBack) {
   EXPECT_EQ(memory->upstream(), host_memory().get());
 }
 
-TEST(Retry, MakesRoomAsOftenAsItWasTold) {
+TEST(Retry, MakesRoomAsOftenAsItMay) {
   const auto limit = with_limit(host_memory(), 100);
   auto held = limit->allocate({.bytes = 100});
   int calls = 0;

@@ -249,7 +249,7 @@ TEST_F(OnAGpu, TakesACallersStream) {
   EXPECT_EQ(q->run(other->stream()).code(), Code::invalid_argument);
 }
 
-TEST_F(OnAGpu, FindingsNameTheFirstCallAndElementAndAreToldOnce) {
+TEST_F(OnAGpu, FindingsNameTheFirstCallAndElementAndAreReportedOnce) {
   Tensor good = random({4, 1000}), bad = random({4, 1000});
   bad.as<float>()[2345] = std::numeric_limits<float>::quiet_NaN();
   bad.as<float>()[3999] = std::numeric_limits<float>::infinity();

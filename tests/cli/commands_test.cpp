@@ -72,7 +72,7 @@ TEST_F(ExplainTest, SaysWhatIsChosenAndWhyNothingBetter) {
   EXPECT_EQ(document["problem"]["granularity"], "group:32");
   EXPECT_EQ(document["problem"]["format"], "i2");
   EXPECT_TRUE(document["plan"]["workspace_bytes"].is_number_unsigned());
-  EXPECT_TRUE(document["plan"].at("tuning").is_null());  // a CPU has none
+  EXPECT_TRUE(document["plan"].at("tuning").is_null());  // of CPU kernels, only those of linear have one
   for (const json& rejection : document["rejections"]) EXPECT_NE(rejection["reason"], "");
 }
 
@@ -82,6 +82,27 @@ TEST_F(ExplainTest, AKernelByNameIsChosenAndThreadsAreTaken) {
       {"explain", "ternary_dequantize", "--shape", "3x5", "--format", "i8", "--kernel", reference, "--threads", "1"});
   EXPECT_EQ(document["chosen"], reference);
   EXPECT_EQ(document["threads"], 1);
+}
+
+TEST_F(ExplainTest, LinearSaysHowOneTokenReadsWeights) {
+  const Arguments linear = {"explain", "linear", "--shape", "64x256", "--kernel", "linear.i2.scalar"};
+  const json chosen = tern_json(linear)["plan"].at("tuning");
+  EXPECT_GE(chosen["streams"], 1);
+  EXPECT_TRUE(chosen["ahead_bytes"].is_number_unsigned());
+  Arguments asked = linear;
+  asked.insert(asked.end(), {"--tuning", "streams=1,ahead=4096"});
+  EXPECT_EQ(tern_json(asked)["plan"].at("tuning"), json({{"streams", 1}, {"ahead_bytes", 4096}}));
+  const Outcome text = tern(asked);
+  EXPECT_NE(text.out.find("one token reads weights in 1 stream, 4096 bytes ahead in each"), std::string::npos)
+      << text.out;
+}
+
+TEST_F(ExplainTest, APrecisionChoosesTheTypeAndSaysWhy) {
+  const json document = tern_json({"explain", "linear", "--shape", "64x256", "--precision", "auto"});
+  EXPECT_EQ(document["problem"]["dtype"], "f32");  // on a CPU
+  EXPECT_EQ(document["problem"]["precision"]["asked"], "auto");
+  EXPECT_EQ(document["problem"]["precision"]["used"], "f32");
+  EXPECT_NE(document["problem"]["precision"]["because"], "");
 }
 
 TEST_F(ExplainTest, NoKernelIsExitCodeOneWithEveryReason) {

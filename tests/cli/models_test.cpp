@@ -53,7 +53,7 @@ TEST_F(ModelCommandTest, QuantizeConvertVerify) {
   EXPECT_EQ(tern({"verify", "a.gguf", "model"}).exit_code, 1);
 }
 
-TEST_F(ModelCommandTest, WhereTheTimeWentIsTold) {
+TEST_F(ModelCommandTest, WhereTheTimeWentIsReported) {
   for (const Arguments& command : {Arguments{"quantize", "model", "-o", "t.gguf", "--device", "cpu"},
                                    Arguments{"quantize", "model", "-o", "t.safetensors", "--granularity", "row",
                                              "--format", "i2", "--device", "cpu"},

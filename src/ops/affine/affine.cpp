@@ -221,8 +221,11 @@ Result<Qparams> bind_qparams(const Where& where, const Words& words, const Qpara
     if (!rules.zero_points) continue;
     const auto zp = load_element<std::int32_t>(qparams.zero_points, i);
     if (zp < rules.q.min || zp > rules.q.max)
-      return error_at(i, Code::invalid_argument, where.op, "zero_points[{}] is {}, not one of {} to {}", i, zp,
-                      rules.q.min, rules.q.max);
+      return with(InvalidValue{.value = static_cast<double>(zp),
+                               .lowest = static_cast<double>(rules.q.min),
+                               .highest = static_cast<double>(rules.q.max)},
+                  error_at(i, Code::invalid_argument, where.op, "zero_points[{}] is {}, not one of {} to {}", i, zp,
+                           rules.q.min, rules.q.max));
   }
   return qparams;
 }

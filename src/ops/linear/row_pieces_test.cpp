@@ -134,7 +134,7 @@ TEST(RowPieces, OfNothing) {
 }
 
 // Two rows, read by different threads, fail: the error is that of the first, and no further piece is taken.
-TEST(RowPieces, TheFirstErrorIsTold) {
+TEST(RowPieces, TheFirstErrorIsReported) {
   const Weights w = make_weights(400, 600, Granularity::row(), Format::s8);
   const Threads threads(4, {});
   RowReader reader = reader_of(w);
