@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Checks the rooms of docs/architecture.md against who defines the functions that each compiled file calls.
 
-usage: check_calls.py BUILD
+usage: check_calls.py BUILD [TREE]
 
 An include says only what a file may see declared. A function that is declared in include/tern, or in a lower room, may
 be defined in a higher one, and calling it is a call upwards. This reads the objects of a build: a symbol that a file
-needs must be defined in its own room or in one that it may see (tools/check_layers.py has the rooms).
+needs must be defined in its own room or in one that it may see (tools/check_layers.py has the rooms). The command,
+Python and examples call only what include/tern and the laboratory declare, so check_layers.py is enough for them.
 """
 import json
 import re
@@ -14,26 +15,25 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from check_layers import room_of, why_unseen
+from check_layers import SEES_ONLY, room_of, why_unseen
 from tree import LEAF, report
 
-ROOT = Path(__file__).resolve().parent.parent
 
-
-def sources(source):
-    """The files of this tree that an object is made of: one, or those that a unity file includes."""
+def sources(root, source):
+    """The files of the tree that an object is made of: one, or those that a unity file includes."""
     path = Path(source)
     found = [path]
     if path.name.startswith("unity_"):
         found = [Path(what) for what in re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE)]
-    return [file.relative_to(ROOT).as_posix() for file in found if file.is_relative_to(ROOT)]
+    return [file.relative_to(root).as_posix() for file in found if file.is_relative_to(root)]
 
 
-def objects(build):
-    """{object: one of its sources} for the objects of the rooms; those of leaves are left out."""
+def objects(root, build):
+    """{object: one of its sources} for the objects of the rooms that are checked; those of leaves are left out."""
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
-        names = [name for name in sources(entry["file"]) if room_of(name) and not LEAF.search(name)]
+        names = [name for name in sources(root, entry["file"])
+                 if room_of(name) and room_of(name) not in SEES_ONLY and not LEAF.search(name)]
         output = entry["output"] if "output" in entry else re.search(r" -o (\S+)", entry["command"])[1]
         path = Path(entry["directory"], output)
         if names and path.is_file():
@@ -55,10 +55,11 @@ def readable(name):
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
         print(__doc__.strip())
         return 0 if sys.argv[1:] in (["--help"], ["-h"]) else 2
-    made_of = objects(Path(sys.argv[1]))
+    root = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parent.parent).resolve()
+    made_of = objects(root, Path(sys.argv[1]))
     with ThreadPoolExecutor() as pool:
         of = dict(zip(made_of, pool.map(symbols, made_of)))
     definers = {}

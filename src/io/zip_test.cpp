@@ -145,7 +145,7 @@ TEST(Zip, HostileArchivesAreNamed) {
   expect_corrupt(bent(archive, 14, "\xAA"), "differ in size or CRC");
   expect_corrupt(bent(archive, 31, "9"), "'a' is damaged: its CRC-32 is");
   expect_corrupt(bent(archive, central + 20, "\x04"), "stored as it is, but in 4 bytes instead of 3");
-  expect_corrupt(bent(archive, central + 42, "\xFF\xFF\xFF\x7F"), "begin at byte 2147483647, where no entry begins");
+  expect_corrupt(bent(archive, central + 42, "\xFF\xFF\xFF\x7F"), "at byte 2147483647, where no entry begins");
   expect_corrupt(bent(archive, central + 42, "\xFF\xFF\xFF\xFF"), "has no zip64 field");
   expect_corrupt(bent(archive, central + 28, "\xFF\xFF"), "longer than the directory");
   expect_corrupt(bent(archive, 26, "\xFF\xFF"), "the header of 'a' runs into the directory");
@@ -154,7 +154,7 @@ TEST(Zip, HostileArchivesAreNamed) {
   expect_corrupt(bent(archive, end + 8, std::string("\x01\0\x01\0", 4)), "bytes follow the last entry");
   expect_corrupt(bent(archive, end + 8, "\x01"), "counts 1 and 2 entries");
   expect_corrupt(bent(archive, end + 4, "\x01"), "unsupported: the archive is split over several disks");
-  expect_corrupt(bent(archive, end + 12, "\x01"), "but must end at byte");
+  expect_corrupt(bent(archive, end + 12, "\x01"), "but it must end at byte");
   const std::string big = "\xFF\xFF\xFF\x7F";
   std::string long_a = archive;
   for (const std::size_t at : {std::size_t{18}, std::size_t{22}, central + 20, central + 24})

@@ -9,6 +9,7 @@
 #include "device/isa.h"
 #include "device/topology.h"
 #include "format/format.h"
+#include "format/ranges.h"
 #include "lab/weights.h"
 #include "ops/kernel.h"
 #include "ops/ordered_sum.h"

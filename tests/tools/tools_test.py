@@ -110,6 +110,52 @@ class Layers(Tree):
         self.refuses("src/plan/plan.cpp", "// P.\n#include <hwloc.h>\n", "only by src/device/topology.cpp")
 
 
+class Calls(unittest.TestCase):
+    """check_calls.py of a build of three small files, one of which calls a function of the two others."""
+
+    def check(self, caller, definer, unity=False):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            texts = {caller: "int f(); int g(); int h() { return f() + g(); }", definer: "int f() { return 1; }",
+                     "src/base/g.cpp": "int g() { return 2; }"}  # fmt: skip
+            commands = []
+            for i, (name, text) in enumerate(texts.items()):
+                source = root / name
+                source.parent.mkdir(parents=True, exist_ok=True)
+                source.write_text(text + "\n", encoding="utf-8")
+                if unity:
+                    (root / f"unity_{i}.cxx").write_text(f'#include "{source}"\n', encoding="utf-8")
+                    source = root / f"unity_{i}.cxx"
+                commands.append({"directory": folder, "file": str(source), "output": f"{i}.o"})
+                subprocess.run(["g++", "-c", source, "-o", root / f"{i}.o"], check=True)
+            (root / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
+            done = subprocess.run([sys.executable, ROOT / "tools/check_calls.py", folder, folder], capture_output=True,
+                                  text=True, check=False)  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    def test_calls_downwards(self):
+        self.assertEqual(self.check("src/api/a.cpp", "src/model/m.cpp"),
+                         (0, "check_calls: 2 calls between 3 objects go to rooms below\n"))  # fmt: skip
+
+    def test_calls_upwards(self):
+        for unity in (False, True):
+            status, output = self.check("src/model/m.cpp", "src/api/a.cpp", unity)
+            self.assertEqual(status, 1, output)
+            self.assertIn("src/model/m.cpp or a file beside it calls f(): room 6 (src/model) does not see room 8", output)
+
+    def test_calls_beside(self):
+        self.assertIn("does not see room 3 (src/io", self.check("src/ops/quant/a.cpp", "src/io/npy.cpp")[1])
+        self.assertIn("quant does not see other", self.check("src/ops/quant/a.cpp", "src/ops/other/b.cpp")[1])
+
+    def test_no_objects(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "compile_commands.json").write_text("[]")
+            done = subprocess.run([sys.executable, ROOT / "tools/check_calls.py", folder], capture_output=True, text=True,
+                                  check=False)  # fmt: skip
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no objects of this tree are built there", done.stdout)
+
+
 class FileLength(Tree):
     def test_good_tree(self):
         self.passes("check_file_length")
