@@ -35,6 +35,8 @@ struct ContextConfig {
 
   // Of a GPU, of the context's own memory: taken from the driver when the context opens, pool_bytes at most.
   std::size_t preallocate_bytes = 0;
+
+  std::vector<std::shared_ptr<Observer>> observers = {};  // further ones, called after `observer` in this order
 };
 
 namespace detail {

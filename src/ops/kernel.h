@@ -61,6 +61,14 @@ struct KernelInfo {
   Guarantee guarantee = {};
 };
 
+// What a call moves and computes at least, for observers.
+struct Work {
+  std::int64_t bytes = 0;       // of its operands, each once
+  std::int64_t operations = 0;  // of linear 2 * m * n * k; of other ops one for each element
+};
+
+inline std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
+
 // What an op tells the planning code in src/plan; each op specialises it in its header.
 template <class Op>
 struct OpTraits;

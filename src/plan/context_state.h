@@ -22,14 +22,16 @@ struct ContextState {
       : device(device_),
         threads(threads_, std::move(config.parallel_for)),
         memory(std::move(config.memory)),
-        observer(std::move(config.observer)),
+        observers(watching(std::move(config.observer), std::move(config.observers))),
         profiling(config.profiling),
-        gpu(std::move(gpu_)) {}
+        gpu(std::move(gpu_)) {
+    if (gpu) gpu->report_times_to(observers);
+  }
 
   Device device;
   Threads threads;
   std::shared_ptr<MemoryResource> memory;
-  std::shared_ptr<Observer> observer;
+  std::vector<std::shared_ptr<Observer>> observers;  // none is null
   bool profiling;
   std::unique_ptr<Gpu> gpu;  // null on a CPU
   bool overrides = true;     // whether TERN_DEVICE, TERN_FORCE_KERNEL and a GPU's TERN_MAX_ISA apply
@@ -41,6 +43,12 @@ struct ContextState {
   // variables do not apply to its plans.
   static Context cpu_beside(int threads);
 
+  static std::vector<std::shared_ptr<Observer>> watching(std::shared_ptr<Observer> first,
+                                                         std::vector<std::shared_ptr<Observer>> others) {
+    others.insert(others.begin(), std::move(first));
+    std::erase(others, nullptr);
+    return others;
+  }
   static const ContextState* owner(const Stream& stream) { return stream.owner_; }
   static int lane(const Stream& stream) { return stream.lane_; }
   static Stream stream(const ContextState& owner, int lane) { return {&owner, lane}; }

@@ -232,25 +232,28 @@ Result<Gpu::Run> Gpu::start(int index, std::string_view op, std::int64_t k) {
   return run;
 }
 
-Status Gpu::finish(const Run& run, std::string_view kernel) {
+Status Gpu::finish(const Run& run, const RunEvent& event, std::shared_ptr<const void> plan) {
   if (run.begin == nullptr) return {};
   const std::scoped_lock lock(timing_mutex_);
   TERN_ASSIGN(end, timer());
-  timed_.push_back({std::string(kernel), run.begin, end});
+  timed_.push_back({event, std::move(plan), run.begin, end});
   TERN_RETURN_IF_ERROR(cuda::record(end, stream(run.lane)));
   return timed_.size() < kMaxTimed ? Status() : collect();
 }
 
 Status Gpu::collect() {
-  for (const Timed& timed : timed_) {
+  for (Timed& timed : timed_) {
     TERN_RETURN_IF_ERROR(cuda::synchronize(timed.end));
     TERN_ASSIGN(ms, cuda::milliseconds(timed.begin, timed.end));
-    KernelTime& total = times_[timed.kernel];
-    total.kernel = timed.kernel;
+    KernelTime& total = times_[std::string(timed.event.kernel)];
+    total.kernel = timed.event.kernel;
     ++total.runs;
     total.milliseconds += ms;
     spare_.push_back(timed.begin);
     spare_.push_back(timed.end);
+    if (timed.plan == nullptr) continue;
+    timed.event.milliseconds = ms;
+    for (const auto& observer : observers_) observer->run_timed(timed.event);
   }
   timed_.clear();
   return {};

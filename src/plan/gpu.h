@@ -42,9 +42,12 @@ class Gpu {
     cuda::Event* begin = nullptr;  // only with profiling
   };
   Result<Run> start(int lane, std::string_view op, std::int64_t k);
-  Status finish(const Run& run, std::string_view kernel);
+  // `event` describes the run to observers; `plan` keeps its texts alive until the run's time is known. Without a plan
+  // observers hear nothing of it, and the kernel's name is a literal.
+  Status finish(const Run& run, const RunEvent& event, std::shared_ptr<const void> plan);
 
   Result<std::vector<KernelTime>> profile();
+  void report_times_to(std::vector<std::shared_ptr<Observer>> observers) { observers_ = std::move(observers); }
 
  private:
   // A call by its number, so that an error can name the op whose finding is read.
@@ -64,7 +67,8 @@ class Gpu {
     std::array<Call, kCalls> recent{};
   };
   struct Timed {
-    std::string kernel;
+    RunEvent event;
+    std::shared_ptr<const void> plan;
     cuda::Event* begin = nullptr;
     cuda::Event* end = nullptr;
   };
@@ -74,7 +78,7 @@ class Gpu {
   Lane& lane(int index);
   Error describe(Lane& lane, std::uint64_t key);
   Result<cuda::Event*> timer();
-  Status collect();  // waits for the timed runs and adds their times to the totals
+  Status collect();  // waits for the timed runs, adds their times to the totals and reports them
 
   int index_, multiprocessors_, streams_;
   bool profiling_;
@@ -87,6 +91,7 @@ class Gpu {
   std::vector<Timed> timed_;
   std::vector<cuda::Event*> spare_;
   std::map<std::string, KernelTime> times_;
+  std::vector<std::shared_ptr<Observer>> observers_;
 };
 
 }  // namespace tern::detail

@@ -37,7 +37,7 @@ class Tiler {
         .format = w_.format, .n = w_.n, .k = w_.k, .first_row = row, .rows = rows, .stride_bytes = stride};
     TERN_RETURN_IF_ERROR(
         cuda::launched(linear::cuda_tile.tile({.piece = piece, .codes = codes, .tiles = tiles_}, run.launch)));
-    return gpu.finish(run, "pack.cuda");
+    return gpu.finish(run, {.kernel = "pack.cuda"}, nullptr);
   }
   // Waits for the stream. If the kernel found a code that is no trit, row_of(row) brings its row to the host for the
   // error message.

@@ -383,6 +383,39 @@ TEST_F(OnAGpu, CountsTheTimeOfKernels) {
   EXPECT_GT(times->front().milliseconds, 0.0);
 }
 
+TEST_F(OnAGpu, ObserversLearnTheTimeOfRunsByEvents) {
+  struct Times : Observer {
+    std::vector<std::string> plans;
+    std::vector<std::int64_t> bytes;
+    std::vector<int> streams;
+    int finished = 0;
+    void run_finished(const RunEvent& e, const Status&) override {
+      EXPECT_FALSE(e.milliseconds);
+      ++finished;
+    }
+    void run_timed(const RunEvent& e) override {
+      EXPECT_GT(e.milliseconds.value_or(0), 0.0);
+      plans.emplace_back(e.plan);
+      bytes.push_back(e.bytes);
+      streams.push_back(e.stream);
+    }
+  };
+  const auto times = std::make_shared<Times>();
+  auto context = Context::open(kGpu, {.streams = 2, .profiling = true, .observers = {times}});
+  std::string id;
+  {
+    auto q = Quantization::make(*context, random({64, 4096}));
+    id = q->plan.id().str();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(q->run(context->stream(i)).ok());
+    ASSERT_TRUE(context->synchronize().ok());
+  }  // the plan has gone before its times are read
+  EXPECT_EQ(times->finished, 3);
+  ASSERT_TRUE(context->profile().ok());
+  EXPECT_EQ(times->plans, std::vector<std::string>(3, id));
+  EXPECT_EQ(times->bytes, std::vector<std::int64_t>(3, 64 * 4096 * 4 + 64 * 1024 + 64 * 32 * 4));
+  EXPECT_EQ(times->streams, (std::vector<int>{0, 1, 0}));
+}
+
 TEST_F(OnAGpu, EightThreadsShareAPlan) {
   const Tensor x = random({64, 1024});
   auto q = Quantization::make(gpu(), x);

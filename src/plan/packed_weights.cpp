@@ -1,8 +1,8 @@
 // PackedWeights: checks the canonical weights, then has them packed on the context's device.
+#include "ops/linear/packed_weights.h"
 #include "base/errors.h"
 #include "format/format.h"
 #include "format/ranges.h"
-#include "ops/linear/packed_weights.h"
 #include "plan/pack.h"
 #include "tern/linear.h"
 

@@ -104,7 +104,7 @@ struct Plan<Op>::Impl {
   std::size_t workspace_bytes = 0;
   std::int64_t k = 0;
   PlanId id;
-  std::string device;
+  std::string id_text, device;
   Tuning tuning;                   // as requested
   std::optional<Tuning> resolved;  // what the kernel uses, if it reports it
   Explanation explanation;
@@ -119,38 +119,61 @@ struct Plan<Op>::Impl {
       return error(Code::invalid_argument, id.op, "the workspace is not aligned to {} bytes", kWorkspaceAlignment);
     return {};
   }
-  // Calls work() between the observer's run_started() and run_finished().
-  template <class Work>
-  Status watched(int threads, Work work) const {
-    const RunEvent event{.kernel = id.kernel, .device = device, .threads = threads};
-    if (context->observer) context->observer->run_started(event);
-    Status status = work();
-    if (context->observer) context->observer->run_finished(event, status);
+  using Params = typename OpTraits<Op>::Params;
+
+  // Runs the kernel between the observers' run_started() and run_finished(). `self` is this, so that a GPU's run can
+  // report its time after the plan has gone.
+  static Status watched(const std::shared_ptr<const Impl>& self, Stream stream, const Threads& threads,
+                        Workspace workspace, const Params& params) {
+    const detail::ContextState& state = *self->context;
+    RunEvent event{.kernel = self->id.kernel, .device = self->device, .threads = threads.count()};
+    if (!state.observers.empty()) {
+      const Work work = OpTraits<Op>::work(params);
+      event.plan = self->id_text;
+      event.stream = detail::ContextState::lane(stream);
+      event.bytes = work.bytes;
+      event.operations = work.operations;
+    }
+    for (const auto& observer : state.observers) observer->run_started(event);
+    const auto begin = state.profiling ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    Status status = state.gpu ? launch(self, event, detail::ContextState::lane(stream), workspace, params)
+                              : self->compute(threads, workspace, params);
+    if (state.profiling && !state.gpu)
+      event.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    self->report(event, status);
     return status;
   }
-
-  // params are OpTraits<Op>::Params.
-  Status compute(const Threads& threads, Workspace workspace, const void* params) const {
-    const KernelEntry& entry = kernel->entry;
-    const auto begin = std::chrono::steady_clock::now();
-    Status status = entry.run(entry.table, params, {threads, workspace, nullptr, resolved ? &*resolved : nullptr});
-    if (context->profiling) {
+  // Reports the end of a run and, on a CPU with profiling, its time.
+  void report(RunEvent& event, const Status& status) const {
+    const std::optional<double> milliseconds = std::exchange(event.milliseconds, std::nullopt);
+    for (const auto& observer : context->observers) observer->run_finished(event, status);
+    if (!milliseconds) return;
+    {
       const std::scoped_lock lock(context->times_mutex);
       KernelTime& time = context->times[id.kernel];
       time.kernel = id.kernel;
       ++time.runs;
-      time.milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+      time.milliseconds += *milliseconds;
     }
-    return status;
+    event.milliseconds = milliseconds;
+    if (status.ok())
+      for (const auto& observer : context->observers) observer->run_timed(event);
   }
-  Status launch(int lane, Workspace workspace, const void* params) const {
-    TERN_ON_GPU(context->gpu->index());
-    TERN_ASSIGN(run, context->gpu->start(lane, OpTraits<Op>::kName, k));
-    run.launch.tuning = &tuning;
+
+  Status compute(const Threads& threads, Workspace workspace, const Params& params) const {
     const KernelEntry& entry = kernel->entry;
-    if (Status status = entry.run(entry.table, params, {context->threads, workspace, &run.launch}); !status.ok())
-      return cuda::launch_failed(id.kernel, std::move(status).error());
-    return context->gpu->finish(run, id.kernel);
+    return entry.run(entry.table, &params, {threads, workspace, nullptr, resolved ? &*resolved : nullptr});
+  }
+  static Status launch(const std::shared_ptr<const Impl>& self, const RunEvent& event, int lane, Workspace workspace,
+                       const Params& params) {
+    const detail::ContextState& state = *self->context;
+    TERN_ON_GPU(state.gpu->index());
+    TERN_ASSIGN(run, state.gpu->start(lane, OpTraits<Op>::kName, self->k));
+    run.launch.tuning = &self->tuning;
+    const KernelEntry& entry = self->kernel->entry;
+    if (Status status = entry.run(entry.table, &params, {state.threads, workspace, &run.launch}); !status.ok())
+      return cuda::launch_failed(self->id.kernel, std::move(status).error());
+    return state.gpu->finish(run, event, self);
   }
 };
 
@@ -176,6 +199,7 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
               .arch = std::string(info.isa),
               .backend = info.device == DeviceKind::cpu ? "cpu" : "cuda",
               .guarantee = guarantee_of(facts, info)};
+  impl->id_text = impl->id.str();
   impl->k = facts.k;
   impl->device = name(state.device.id);
   TERN_RETURN_IF_ERROR(check_tuning(facts.op, state.device.id, preference.tuning));
@@ -193,10 +217,10 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
   if (impl->tuning != Tuning{})
     impl->explanation.notes.push_back(fmt::format("tuning asked for: {}{}", name(impl->tuning),
                                                   impl->resolved ? "" : "; the kernel does not report what it uses"));
-  if (state.observer) {
+  if (!state.observers.empty()) {
     std::string note = impl->explanation.chosen_because;
     for (const std::string& n : impl->explanation.notes) note += "; " + n;
-    state.observer->plan_selected(info.name, note);
+    for (const auto& observer : state.observers) observer->plan_selected(info.name, note);
   }
   return Plan(std::move(impl));
 }
@@ -225,10 +249,7 @@ Status Plan<Op>::run(Stream stream, Workspace workspace, const Args& args) const
   const FpEnvGuard modes;
   TERN_ASSIGN(params, OpTraits<Op>::bind(impl_->problem, args, state.device.id));
   if (OpTraits<Op>::empty(params)) return {};
-  return impl_->watched(state.threads.count(), [&] {
-    return state.gpu ? impl_->launch(detail::ContextState::lane(stream), workspace, &params)
-                     : impl_->compute(state.threads, workspace, &params);
-  });
+  return Impl::watched(impl_, stream, state.threads, workspace, params);
 }
 
 template <class Op>
@@ -251,7 +272,7 @@ Status detail::PlanRows<Op>::run(const Plan<Op>& plan, Stream stream, Workspace 
   TERN_ASSIGN(params, OpTraits<Op>::bind_rows(impl.problem, rows, args));
   if (OpTraits<Op>::empty(params)) return {};
   static const Threads alone(1);
-  return impl.watched(1, [&] { return impl.compute(alone, workspace, &params); });
+  return std::remove_cvref_t<decltype(impl)>::watched(plan.impl_, stream, alone, workspace, params);
 }
 
 template <class Op>
@@ -262,8 +283,7 @@ Status detail::PlanRows<Op>::run_scale(const Plan<Op>& plan, Stream stream, Work
   const FpEnvGuard modes;
   TERN_ASSIGN(params, OpTraits<Op>::bind_scale(impl.problem, args));
   if (OpTraits<Op>::empty(params)) return {};
-  const Threads& threads = impl.context->threads;
-  return impl.watched(threads.count(), [&] { return impl.compute(threads, workspace, &params); });
+  return std::remove_cvref_t<decltype(impl)>::watched(plan.impl_, stream, impl.context->threads, workspace, params);
 }
 
 template <class Op>

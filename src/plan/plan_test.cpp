@@ -7,6 +7,16 @@
 
 #include "device/topology.h"
 #include "lab/weights.h"
+#include "ops/activation_quantize/activation_quantize.h"
+#include "ops/affine_dequantize/affine_dequantize.h"
+#include "ops/affine_quantize/affine_quantize.h"
+#include "ops/choose_qparams/choose_qparams.h"
+#include "ops/dynamic_quantize/dynamic_quantize.h"
+#include "ops/fake_quantize/fake_quantize.h"
+#include "ops/fake_quantize_backward/fake_quantize_backward.h"
+#include "ops/linear/linear.h"
+#include "ops/ternary_dequantize/ternary_dequantize.h"
+#include "ops/ternary_quantize/ternary_quantize.h"
 #include "plan/context_state.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
@@ -225,6 +235,105 @@ TEST(Plan, ObserversSeeSelectionRunsAndFailures) {
   EXPECT_EQ(recorder->started, 2);
   EXPECT_EQ(recorder->succeeded, 1);
   EXPECT_EQ(recorder->failed, 1);
+}
+
+// Keeps what it is told of each run.
+class Diary : public Observer {
+ public:
+  struct Entry {
+    std::string what, plan;
+    int stream;
+    std::int64_t bytes, operations;
+    std::optional<double> milliseconds;
+  };
+  std::vector<Entry> entries;
+  void run_started(const RunEvent& e) override { add("started", e); }
+  void run_finished(const RunEvent& e, const Status&) override { add("finished", e); }
+  void run_timed(const RunEvent& e) override { add("timed", e); }
+
+ private:
+  void add(const char* what, const RunEvent& e) {
+    entries.push_back({what, std::string(e.plan), e.stream, e.bytes, e.operations, e.milliseconds});
+  }
+};
+
+TEST(Plan, EveryObserverLearnsPlanBytesOperationsAndTime) {
+  const Problem p{.rows = 3, .k = 101};
+  for (const bool profiling : {false, true}) {
+    const auto first = std::make_shared<Diary>(), second = std::make_shared<Diary>(), third = std::make_shared<Diary>();
+    const Context context = open({.observer = first, .profiling = profiling, .observers = {second, nullptr, third}});
+    auto plan = TernaryQuantizePlan::select(context, p);
+    ASSERT_TRUE(plan.ok());
+    Buffers b(p);
+    auto workspace = Tensor::allocate(host_memory(), DType::u8, {static_cast<std::int64_t>(plan->workspace_bytes())});
+    ASSERT_TRUE(plan->run(context.stream(), workspace->as<std::byte>(), b.args(p)).ok());
+    b.x[17] = HUGE_VALF;
+    ASSERT_FALSE(plan->run(context.stream(), workspace->as<std::byte>(), b.args(p)).ok());  // has no time
+    std::vector<std::string> order = {"started", "finished", "started", "finished"};
+    if (profiling) order.insert(order.begin() + 2, "timed");
+    for (const auto& diary : {first, second, third}) {
+      std::vector<std::string> got;
+      for (const Diary::Entry& entry : diary->entries) {
+        got.push_back(entry.what);
+        EXPECT_EQ(entry.plan, plan->id().str());
+        EXPECT_EQ(entry.stream, 0);
+        EXPECT_EQ(entry.bytes, 3 * 101 * 4 + 3 * 26 + 4);
+        EXPECT_EQ(entry.operations, 3 * 101);
+        EXPECT_EQ(entry.milliseconds.has_value(), entry.what == "timed");
+        EXPECT_GT(entry.milliseconds.value_or(1), 0);
+      }
+      EXPECT_EQ(got, order);
+    }
+    if (profiling) {
+      EXPECT_EQ(context.profile()->front().runs, 2);
+    }
+  }
+}
+
+TEST(Plan, WorkCountsEveryOperandOnce) {
+  constexpr std::int64_t kF32 = 4, kBf16 = 2, kScale = 4, kZeroPoint = 4, kMask = 1;
+  const auto expect = [](const Work& work, std::int64_t bytes, std::int64_t operations) {
+    EXPECT_EQ(work.bytes, bytes);
+    EXPECT_EQ(work.operations, operations);
+  };
+  float number = 1;
+  std::uint8_t byte = 0;
+  std::int32_t zero = 0;
+  const TernaryQuantize::Problem rows{.rows = 5, .k = 7, .dtype = DType::bf16, .granularity = Granularity::group(4)};
+  const Ranges ranges = make_ranges(5, 7, rows.granularity);
+  expect(OpTraits<TernaryQuantize>::work({.problem = rows, .ranges = ranges, .codes = &byte}),
+         35 * kBf16 + 5 * 2 + 10 * kScale, 35);
+  expect(OpTraits<TernaryQuantize>::work({.problem = rows, .ranges = ranges}), 35 * kBf16 + 10 * kScale, 35);
+  expect(OpTraits<TernaryDequantize>::work({.problem = {.rows = 5, .k = 7, .dtype = DType::f32}, .ranges = ranges}),
+         5 * 2 + 10 * kScale + 35 * kF32, 35);
+  expect(OpTraits<ActivationQuantize>::work({.problem = {.m = 2, .k = 9, .dtype = DType::bf16}}),
+         2 * (9 * kBf16 + 9 + 4 + 4), 18);
+  linear::Params product{.m = 2, .k = 9, .x_dtype = DType::i8, .x_scales = &number, .count = 2};
+  product.matrices[0].spec = {.n = 3, .granularity = Granularity::row(), .y_dtype = DType::bf16};
+  product.matrices[1].spec = {.n = 5, .granularity = Granularity::tensor(), .y_dtype = DType::i32};
+  product.matrices[1].bias = &number;
+  product.matrices[1].residual = reinterpret_cast<const std::byte*>(&byte);
+  expect(OpTraits<Linear>::work(product),
+         (2 * 9 + 2 * 4) + (3 * 3 + 3 * kScale + 2 * 3 * kBf16) + (5 * 3 + kScale + 5 * kF32 + 2 * 2 * 5 * kF32),
+         2 * 2 * 9 * (3 + 5));
+  const affine::Qparams qparams{.zero_points = &zero, .count = 6};
+  expect(OpTraits<AffineQuantize>::work({.problem = {.shape = {2, 3, 7}, .format = Format::s4}, .qparams = qparams}),
+         42 * kF32 + 6 * 4 + 6 * (kScale + kZeroPoint), 42);
+  expect(OpTraits<AffineDequantize>::work({.problem = {.shape = {6, 7}, .dtype = DType::bf16, .format = Format::u8},
+                                           .qparams = {.scale_dtype = DType::f64, .count = 6}}),
+         42 + 42 * kBf16 + 6 * 8, 42);
+  expect(OpTraits<FakeQuantize>::work({.problem = {.shape = {6, 7}}, .qparams = qparams, .mask = &byte}),
+         42 * (2 * kF32 + kMask) + 6 * (kScale + kZeroPoint), 42);
+  expect(OpTraits<FakeQuantizeBackward>::work(
+             {.problem = {.shape = {6, 7}, .qparam_gradients = true}, .qparams = qparams}),
+         42 * 3 * kF32 + 6 * (kScale + kZeroPoint) + 2 * 6 * kScale, 42);
+  expect(OpTraits<FakeQuantizeBackward>::work({.problem = {.shape = {6, 7}, .from_mask = true}}),
+         42 * (2 * kF32 + kMask), 42);
+  expect(OpTraits<ChooseQparams>::work({.problem = {.shape = {6, 7}}, .zero_points = &zero, .count = 6}),
+         42 * kF32 + 6 * (kScale + kZeroPoint), 42);
+  expect(OpTraits<DynamicQuantize>::work(
+             {.quantize = {.problem = {.shape = {6, 7}, .format = Format::s8}, .qparams = {.count = 6}}}),
+         42 * kF32 + 42 + 6 * kScale, 42);
 }
 
 TEST(Plan, TheCallersParallelForIsUsed) {

@@ -42,6 +42,12 @@ Result<Params> Op::bind(const ActivationQuantize::Problem& p, const ActivationQu
                 .sums = static_cast<std::int32_t*>(args.sums.data)};
 }
 
+Work Op::work(const Params& params) {
+  const auto& p = params.problem;
+  const std::int64_t each_token = sizeof(float) + sizeof(std::int32_t);
+  return {.bytes = p.m * (p.k * (element_bytes(p.dtype) + 1) + each_token), .operations = p.m * p.k};
+}
+
 namespace activation_quantize {
 
 Source source_of(DType dtype) { return dtype == DType::f16 ? kF16 : dtype == DType::bf16 ? kBf16 : kF32; }

@@ -62,6 +62,7 @@ struct OpTraits<ActivationQuantize> {
   static Result<Params> bind(const ActivationQuantize::Problem& problem, const ActivationQuantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return params.problem.m == 0 || params.problem.k == 0; }
+  static Work work(const Params& params);
 };
 
 namespace activation_quantize {

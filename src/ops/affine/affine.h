@@ -91,6 +91,9 @@ struct QparamsRules {
   bool reciprocal = false;
   DType math = DType::f32;  // the type 1/s is computed in
 };
+inline std::int64_t bytes_of(const Qparams& qparams) {
+  return qparams.count * (static_cast<std::int64_t>(size_of(qparams.scale_dtype)) + (qparams.zero_points == nullptr ? 0 : 4));
+}
 // The rules of a problem that computes x/s and clamps codes to q.
 template <class Problem>
 QparamsRules rules_of(const Problem& p, CodeRange q) {

@@ -37,6 +37,7 @@ struct OpTraits<AffineDequantize> {
   static Result<Params> bind(const AffineDequantize::Problem& problem, const AffineDequantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+  static Work work(const Params& params);
 };
 
 namespace affine_dequantize {

@@ -45,6 +45,7 @@ struct OpTraits<AffineQuantize> {
   static Result<Params> bind(const AffineQuantize::Problem& problem, const AffineQuantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+  static Work work(const Params& params);
 };
 
 namespace affine_quantize {

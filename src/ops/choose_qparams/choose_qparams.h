@@ -58,6 +58,7 @@ struct OpTraits<ChooseQparams> {
   static Result<Params> bind(const ChooseQparams::Problem& problem, const ChooseQparams::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+  static Work work(const Params& params);
 };
 
 namespace choose_qparams {

@@ -35,6 +35,7 @@ struct OpTraits<DynamicQuantize> {
   static Result<Params> bind(const DynamicQuantize::Problem& problem, const DynamicQuantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.choose.problem.shape); }
+  static Work work(const Params& params);
 };
 
 namespace dynamic_quantize {

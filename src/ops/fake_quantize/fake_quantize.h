@@ -53,6 +53,7 @@ struct OpTraits<FakeQuantize> {
   static Result<Params> bind(const FakeQuantize::Problem& problem, const FakeQuantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+  static Work work(const Params& params);
 };
 
 namespace fake_quantize {

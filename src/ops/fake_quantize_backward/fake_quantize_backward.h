@@ -45,6 +45,7 @@ struct OpTraits<FakeQuantizeBackward> {
   static Result<Params> bind(const FakeQuantizeBackward::Problem& problem, const FakeQuantizeBackward::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
+  static Work work(const Params& params);
 };
 
 namespace fake_quantize_backward {

@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/views.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "format/ranges.h"
 #include "ops/linear/cuda_serves.h"
 
@@ -230,6 +231,20 @@ bool Op::empty(const Params& params) {
   for (std::size_t i = 0; i < params.count; ++i)
     if (params.matrices[i].spec.n > 0) return false;
   return true;
+}
+
+Work Op::work(const Params& params) {
+  Work work{.bytes = params.m * params.k * element_bytes(params.x_dtype)};
+  if (params.x_scales != nullptr) work.bytes += params.m * std::int64_t{sizeof(float)};
+  for (std::size_t i = 0; i < params.count; ++i) {
+    const linear::Matrix& m = params.matrices[i];
+    const std::int64_t n = m.spec.n, outputs = params.m * n * element_bytes(m.spec.y_dtype);
+    work.bytes += n * row_bytes(params.format, params.k) + outputs + (m.residual == nullptr ? 0 : outputs);
+    work.bytes += make_ranges(n, params.k, m.spec.granularity).total * std::int64_t{sizeof(float)};
+    if (m.bias != nullptr) work.bytes += n * std::int64_t{sizeof(float)};
+    work.operations += 2 * params.m * n * params.k;
+  }
+  return work;
 }
 
 }  // namespace tern

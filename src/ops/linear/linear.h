@@ -73,6 +73,7 @@ struct OpTraits<Linear> {
   static Result<ProblemFacts> facts(const Linear::Problem& problem);
   static Result<Params> bind(const Linear::Problem& problem, const Linear::Args& args, DeviceId device = {});
   static bool empty(const Params& params);
+  static Work work(const Params& params);
 };
 
 namespace linear {

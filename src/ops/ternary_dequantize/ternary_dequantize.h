@@ -45,6 +45,7 @@ struct OpTraits<TernaryDequantize> {
   static Result<Params> bind(const TernaryDequantize::Problem& problem, const TernaryDequantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return params.ranges.total == 0; }
+  static Work work(const Params& params);
 };
 
 namespace ternary_dequantize {

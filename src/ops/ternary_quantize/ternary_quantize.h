@@ -70,6 +70,7 @@ struct OpTraits<TernaryQuantize> {
   // Binds a run that computes only the one scale of all rows, on a CPU. It needs no codes.
   static Result<Params> bind_scale(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args);
   static bool empty(const Params& params) { return params.ranges.total == 0; }
+  static Work work(const Params& params);
 };
 
 namespace ternary_quantize {
