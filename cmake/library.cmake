@@ -40,26 +40,45 @@ function(tern_unity_by_folder)
   endforeach()
 endfunction()
 
-add_library(tern_objects OBJECT ${sources})
-set_target_properties(tern_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-                      VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD_MODE GROUP UNITY_BUILD_UNIQUE_ID TERN_UNITY
-                      UNITY_BUILD_CODE_BEFORE_INCLUDE "#define kWhere TERN_UNITY")
-tern_unity_by_folder(${sources})
-if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # In a unity build g++ takes each file for a header, and reports names of one file as shadowed in the next.
-  target_compile_options(tern_objects PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage;-Wno-shadow>)
+# Two sets of objects, so that sanitizers spend their time on the loops: the ops and formats, whose lines TERN_COVERAGE
+# counts, and the other rooms, which a build with sanitizers compiles without optimization.
+function(tern_object_library name)
+  add_library(${name} OBJECT ${ARGN})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                        VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD_MODE GROUP UNITY_BUILD_UNIQUE_ID TERN_UNITY
+                        UNITY_BUILD_CODE_BEFORE_INCLUDE "#define kWhere TERN_UNITY")
+  tern_unity_by_folder(${ARGN})
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # In a unity build g++ takes each file for a header, and reports names of one file as shadowed in the next.
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage;-Wno-shadow>)
+  endif()
+  target_include_directories(${name}
+    PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(${name} SYSTEM PRIVATE ${TERN_SYSTEM_INCLUDES})
+  target_compile_definitions(${name} PRIVATE TERN_BUILDING)
+  target_link_libraries(${name} PRIVATE tern_flags nlohmann_json::nlohmann_json)
+  if(TERN_HAVE_CUDA)
+    target_include_directories(${name} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(${name} PRIVATE tern_cuda_flags)
+    set_target_properties(${name} PROPERTIES CUDA_VISIBILITY_PRESET hidden CUDA_SEPARABLE_COMPILATION OFF)
+  endif()
+endfunction()
+
+set(loops ${sources})
+list(FILTER loops INCLUDE REGEX "/src/(ops|format)/")
+set(others ${sources})
+list(REMOVE_ITEM others ${loops})
+tern_object_library(tern_loops ${loops})
+tern_object_library(tern_rooms ${others})
+if(TERN_SANITIZE)
+  target_compile_options(tern_rooms PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
 endif()
 if(TERN_COVERAGE)
-  target_compile_options(tern_objects PRIVATE --coverage)
+  target_compile_options(tern_loops PRIVATE --coverage)
   target_link_options(tern_flags INTERFACE --coverage)
   target_compile_definitions(tern_flags INTERFACE TERN_COVERAGE)
 endif()
-target_include_directories(tern_objects
-  PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated
-  PRIVATE ${PROJECT_SOURCE_DIR}/src)
-target_include_directories(tern_objects SYSTEM PRIVATE ${TERN_SYSTEM_INCLUDES})
-target_compile_definitions(tern_objects PRIVATE TERN_BUILDING)
-target_link_libraries(tern_objects PRIVATE tern_flags nlohmann_json::nlohmann_json)
 
 # Linked by target name, not by path: the installed package defines the same targets with its user's libraries.
 function(tern_system_library name path)
@@ -68,10 +87,6 @@ function(tern_system_library name path)
 endfunction()
 set(TERN_PRIVATE_LIBRARIES Threads::Threads)
 if(TERN_HAVE_CUDA)
-  target_include_directories(tern_objects SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-  target_link_libraries(tern_objects PRIVATE tern_cuda_flags)
-  set_target_properties(tern_objects PROPERTIES CUDA_VISIBILITY_PRESET hidden
-                        CUDA_SEPARABLE_COMPILATION OFF)
   tern_system_library(cudart_static ${CUDA_cudart_static_LIBRARY})
   list(APPEND TERN_PRIVATE_LIBRARIES tern::cudart_static rt ${CMAKE_DL_LIBS})
 endif()
@@ -81,8 +96,8 @@ if(TERN_HAVE_HWLOC)
 endif()
 
 # The same objects as a shared library (tern::tern) and as an archive (tern::tern_static).
-add_library(tern SHARED $<TARGET_OBJECTS:tern_objects>)
-add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)
+add_library(tern SHARED $<TARGET_OBJECTS:tern_loops> $<TARGET_OBJECTS:tern_rooms>)
+add_library(tern_static STATIC $<TARGET_OBJECTS:tern_loops> $<TARGET_OBJECTS:tern_rooms>)
 set_target_properties(tern PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)
 set_target_properties(tern PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)

@@ -9,7 +9,7 @@ function(tern_test_program name)
   target_link_libraries(${name} PRIVATE tern_internal GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})  # for tests/support
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)   # tests are compiled more often than they run
-  if(TERN_SANITIZE AND ARGN MATCHES "/(src/(api|base|device|memory|plan)|tests/cli)/")  # have no long loops
+  if(TERN_SANITIZE AND ARGN MATCHES "/(src/(api|base|device|io|memory|model|plan)|tests/cli)/")  # have no long loops
     target_compile_options(${name} PRIVATE -O0)
   endif()
   target_compile_definitions(${name} PRIVATE TERN_WORDS_ARE_CALLED)  # simd/emulated.h

@@ -91,6 +91,12 @@ def complete(report):
     return made
 
 
+def processor(machine):
+    """The name of a CPU, with its family where the report has it: cloud machines give different ones the same name."""
+    cpu = machine.get("cpu")
+    return machine["name"] + (f" (family {cpu['family']} model {cpu['model']})" if cpu else "")
+
+
 def read(folder):
     """(machines, figures, peers): descriptions and peers' reports by machine name, and the newest figures."""
     reports = []
@@ -105,7 +111,7 @@ def read(folder):
     machines, figures, peers = {}, {}, {}
     for source, machine, report, is_peers in sorted(reports, key=lambda item: item[0]):
         on_gpu = machine["device"] != "cpu"
-        own = machine["name"] if on_gpu else f"{machine['name']}, {counted(machine['usable_threads'])}"
+        own = machine["name"] if on_gpu else f"{processor(machine)}, {counted(machine['usable_threads'])}"
         machines[own] = machine  # reports are sorted by date, so the newest description wins
         try:
             if is_peers:

@@ -41,6 +41,8 @@ Json machine_json(const BenchReport& report) {
                   {"tern_version", version()},
                   {"commit", TERN_COMMIT},
                   {"date", report.date}};
+  if (!device.cpu.vendor.empty())
+    machine["cpu"] = {{"vendor", device.cpu.vendor}, {"family", device.cpu.family}, {"model", device.cpu.model}};
   if (device.gpu) {
     machine["driver"] = device.gpu->driver;
     machine["cuda"] = device.gpu->runtime_version;

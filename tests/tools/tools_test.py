@@ -375,6 +375,14 @@ class NumbersPage(unittest.TestCase):
         self.assertIn(">0.40<", plots["peers-box-2-threads.svg"])  # 1 / 2.5
         self.assertIn(">75 %<", plots["share-card.svg"])
 
+    def test_processors_of_the_same_name_have_columns_of_their_own(self):
+        other = results()["new.json"]
+        other["machine"]["cpu"] = {"vendor": "Acme", "family": 26, "model": 2}
+        self.put({"other.json": other})
+        self.writes()
+        readme = (self.root / "README.md").read_text(encoding="utf-8")
+        self.assertIn("|  | Box (family 26 model 2), 2 threads | Box, 2 threads | Card |", readme)
+
     def test_check_notices_what_changed(self):
         self.fails("docs/figures.md: not what bench/results says", "--check")
         self.assertFalse((self.root / "docs").exists())
