@@ -32,3 +32,7 @@ tern_user_program(test_c_header tests/c/c_header.c)
 target_link_libraries(test_c_header PRIVATE m)
 set_target_properties(test_c_header PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 add_test(NAME test_c_header COMMAND test_c_header ${PROJECT_BINARY_DIR}/tests)
+
+# A measurement, built on request: see its first lines.
+tern_user_program(observer_cost bench/observer_cost.cpp)
+set_target_properties(observer_cost PROPERTIES EXCLUDE_FROM_ALL ON RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
