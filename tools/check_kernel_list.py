@@ -7,7 +7,8 @@ from tree import code_only, files, report, root_argument
 
 LIST = "src/ops/kernels.inc"
 ISA_TABLE = "cmake/isa.cmake"
-KERNEL = re.compile(r"^[ \t]*KERNEL\(\s*([^,()]*?)\s*,\s*([^,()]*?)\s*,\s*([^,()]*?)\s*,", re.MULTILINE)
+# KERNEL(op, format, isa, ...) or KERNEL_FROM(folder, op, format, isa, ...)
+KERNEL = re.compile(r"^[ \t]*KERNEL(?:_FROM\(\s*([^,()]*?)\s*,|\()" + r"\s*([^,()]*?)\s*," * 3, re.MULTILINE)
 WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 
 
@@ -28,10 +29,11 @@ def main():
     problems, listed, closed = [], set(), {}
     seen = set()
     for match in KERNEL.finditer(text):
-        op, fmt, isa = match.groups()
+        folder, op, fmt, isa = match.groups()
+        folder = folder or op
         name = f"{op}.{fmt}.{isa}"
-        where = f"{LIST}:{text.count(chr(10), 0, match.start(1)) + 1}: {name}"
-        for word in (op, fmt, isa):
+        where = f"{LIST}:{text.count(chr(10), 0, match.start(2)) + 1}: {name}"
+        for word in (folder, op, fmt, isa):
             if not WORD.match(word):
                 problems.append(f"{where}: '{word}' is not snake_case")
         if name in seen:
@@ -42,16 +44,16 @@ def main():
         if isa not in isas:
             problems.append(f"{where}: {ISA_TABLE} has no row {isa}")
         suffix = "cu" if isa.startswith("cuda_") else "cpp"
-        if not (root / f"src/ops/{op}/{isa}.{suffix}").is_file():
-            problems.append(f"{where}: src/ops/{op}/{isa}.{suffix} does not exist")
+        if not (root / f"src/ops/{folder}/{isa}.{suffix}").is_file():
+            problems.append(f"{where}: src/ops/{folder}/{isa}.{suffix} does not exist")
         if (op, fmt) in closed:
             problems.append(f"{where}: comes after {closed[op, fmt]}, which must be the last")
         if isa == "reference":
             closed[op, fmt] = name
-        listed.add((op, isa))
+        listed.add((folder, isa))
     for op, fmt in sorted({tuple(name.split(".")[:2]) for name in seen} - set(closed)):
         problems.append(f"{LIST}: {op}.{fmt} has no reference")
-    calls = len(re.findall(r"^[ \t]*KERNEL\(", text, re.MULTILINE))
+    calls = len(re.findall(r"^[ \t]*KERNEL(?:_FROM)?\(", text, re.MULTILINE))
     if calls == 0 or calls != len(KERNEL.findall(text)):
         problems.append(f"{LIST}: {calls} lines, {len(KERNEL.findall(text))} of them understood")
     for name in files(root):

@@ -36,7 +36,8 @@ OP_SEES = {
     "dynamic_quantize": {"affine", "affine_quantize", "choose_qparams"},
     "fake_quantize": {"affine", "affine_dequantize", "affine_quantize"},
     "fake_quantize_backward": {"affine", "fake_quantize"},
-    "linear": {"activation_quantize"},
+    "dot": {"activation_quantize"},
+    "linear": {"activation_quantize", "dot"},
 }
 # Third-party headers that only one file may include, so that the library behind them can be replaced there.
 ONE_HOME = {"hwloc.h": "src/device/topology.cpp"}

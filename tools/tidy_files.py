@@ -5,7 +5,7 @@ usage: tidy_files.py list COMPILE_COMMANDS [--all] | tidy_files.py record
 
 `list` prints the files, each followed by a zero byte: those whose content is not in .ci/clang_tidy_passed, and for each
 such header one file that includes it, preferably its own source. With --all, or when the rules changed, it lists all
-files. Kernel files are instances of one loop for an instruction set each, so only those of linear and every op's scalar
+files. Kernel files are instances of one loop for an instruction set each, so only those of dot and every op's scalar
 are listed. `record` writes the hashes of the current contents to .ci/clang_tidy_passed. Hashes of contents, unlike
 commits, stay valid in any history.
 """
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 RECORD = Path(".ci/clang_tidy_passed")
-WANTED = re.compile(r"(src|apps)/(?!.*(/|_)(test|fuzz)\.cpp$)(?!ops/(?!linear/)\w+/(x86|arm)_\w+\.cpp$).*\.cpp$")
+WANTED = re.compile(r"(src|apps)/(?!.*(/|_)(test|fuzz)\.cpp$)(?!ops/(?!dot/)\w+/(x86|arm)_\w+\.cpp$).*\.cpp$")
 RULES = ".clang-tidy"
 
 

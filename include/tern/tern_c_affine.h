@@ -49,7 +49,7 @@ typedef struct tern_affine_quantize_problem {
   tern_affine_math math;
   tern_non_finite non_finite;
   int32_t even_groups;  // 1: refuse a last group that is short
-  int64_t q_given;      // 1: q_min and q_max are what they say, both 0 too. 64 bits wide, to lie behind the padding
+  int64_t q_given;      // 1: q_min and q_max hold as given, even both 0. 64 bits: what was padding is never read
 } tern_affine_quantize_problem;
 
 typedef struct tern_affine_quantize_args {

@@ -1,7 +1,7 @@
 // Linear layers on a GPU as a user calls them, against a CPU: the same bits.
 #include <cstring>
 
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "plan/context_state.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/linear_weights.h"

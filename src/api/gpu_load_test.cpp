@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "tern/model.h"
 #include "tests/support/bitnet_checkpoint.h"
 #include "tests/support/gpu_fixture.h"

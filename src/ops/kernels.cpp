@@ -13,14 +13,16 @@
 #include "ops/ternary_dequantize/ternary_dequantize.h"
 #include "ops/ternary_quantize/ternary_quantize.h"
 
-#define KERNEL(op, format, isa, table, ...) \
-  namespace op {                            \
-  extern const table isa;                   \
+#define KERNEL(op, ...) KERNEL_FROM(op, op, __VA_ARGS__)
+
+#define KERNEL_FROM(folder, op, format, isa, table, ...) \
+  namespace folder {                                     \
+  extern const table isa;                                \
   }
 namespace tern {
 #include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)
 }
-#undef KERNEL
+#undef KERNEL_FROM
 
 namespace tern {
 namespace {
@@ -48,12 +50,13 @@ constexpr auto kMse = EnumSet<Scheme>::of(Scheme::mse);
 constexpr auto kInt2 = EnumSet<Scheme>::of(Scheme::int2);
 constexpr auto kAnyScheme = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2);
 
-#define KERNEL(op_, format_, isa_, table_, ...)                                                                   \
+#define KERNEL_FROM(folder_, op_, format_, isa_, table_, ...)                                                     \
   Kernel{{.name = #op_ "." #format_ "." #isa_, .op = #op_, .format = Format::format_, .isa = #isa_, __VA_ARGS__}, \
-         op_::entry(static_cast<const op_::table_*>(TERN_BUILT_##isa_(op_::isa_)))},
+         op_::entry(static_cast<const folder_::table_*>(TERN_BUILT_##isa_(folder_::isa_)))},
 constinit const Kernel kKernels[] = {
 #include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)
 };
+#undef KERNEL_FROM
 #undef KERNEL
 
 }  // namespace

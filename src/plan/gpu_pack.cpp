@@ -12,7 +12,7 @@
 #include "format/checksum.h"
 #include "format/format.h"
 #include "format/ranges.h"
-#include "ops/linear/cuda_tile.h"
+#include "ops/dot/cuda_tile.h"
 #include "plan/own_stream.h"
 
 namespace tern {
@@ -33,10 +33,10 @@ class Tiler {
     detail::Gpu& gpu = *context_.state().gpu;
     TERN_ON_GPU(gpu.index());
     TERN_ASSIGN(run, gpu.start(detail::ContextState::lane(stream), kWhere, w_.k));
-    const linear::TilePiece piece{
+    const dot::TilePiece piece{
         .format = w_.format, .n = w_.n, .k = w_.k, .first_row = row, .rows = rows, .stride_bytes = stride};
     TERN_RETURN_IF_ERROR(
-        cuda::launched(linear::cuda_tile.tile({.piece = piece, .codes = codes, .tiles = tiles_}, run.launch)));
+        cuda::launched(dot::cuda_tile.tile({.piece = piece, .codes = codes, .tiles = tiles_}, run.launch)));
     return gpu.finish(run, {.kernel = "pack.cuda"}, nullptr);
   }
   // Waits for the stream. If the kernel found a code that is no trit, row_of(row) brings its row to the host for the

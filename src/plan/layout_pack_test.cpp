@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "tests/support/layout_cases.h"
 #include "tests/support/linear_weights.h"
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ops/linear/row_pieces.h"
+#include "ops/dot/row_pieces.h"
 #include "plan/packed_place.h"
 
 namespace tern {

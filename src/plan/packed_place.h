@@ -4,7 +4,7 @@
 #include "base/errors.h"
 #include "base/views.h"
 #include "device/cuda_place.h"
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 
 namespace tern {
 

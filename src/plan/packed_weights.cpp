@@ -1,5 +1,5 @@
 // PackedWeights: checks the canonical weights, then has them packed on the context's device.
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "base/errors.h"
 #include "format/format.h"
 #include "format/ranges.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "tests/support/linear_weights.h"
 
 namespace tern::test {

@@ -9,7 +9,7 @@
 
 #include "format/format.h"
 #include "lab/weights.h"
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "tern/linear.h"
 
 namespace tern::test {

@@ -194,6 +194,11 @@ class KernelList(Tree):
         self.refuses("KERNEL(quant, i2, x86_avx2, T)\n" + good, "listed twice")
         self.refuses("KERNEL(quant i2)\n" + good, "3 lines, 2 of them understood")
 
+    def test_file_in_another_folder(self):
+        shared = {"src/ops/kernels.inc": GOOD["src/ops/kernels.inc"] + "KERNEL_FROM(shared, other, i2, reference, T)\n"}
+        self.passes("check_kernel_list", {**shared, "src/ops/shared/reference.cpp": "// Shared.\n"})
+        self.fails("check_kernel_list", shared, "src/ops/shared/reference.cpp does not exist")
+
     def test_reference_is_last(self):
         self.refuses("KERNEL(quant, i2, reference, T)\nKERNEL(quant, i2, x86_avx2, T)\n", "which must be the last")
         self.refuses("KERNEL(quant, i2, x86_avx2, T)\n", "quant.i2 has no reference")
@@ -567,6 +572,85 @@ exit %(code)d
         self.assertIn("  FAILED empty *: 0 passed, 0 failed, 0 skipped", proof)
         self.assertIn("  FAILED quiet *: 1 passed, 0 failed, 0 skipped, ended with 3", proof)
         self.assertEqual(proof[-1], "programs: 0 passed, 4 failed, 0 skipped")
+
+
+class TidyFiles(unittest.TestCase):
+    """tidy_files.py on a repository of a few files."""
+
+    FILES = {
+        ".clang-tidy": "Checks: all\n",
+        "src/base/words.h": "// Words.\n",
+        "src/base/words.cpp": '#include "base/words.h"\n',
+        "src/io/reader.cpp": '#include "base/words.h"\n',
+        "src/io/test.cpp": "// Test.\n",
+        "src/ops/dot/x86_avx2.cpp": "// Loops that clang-tidy reads.\n",
+        "src/ops/quant/x86_avx2.cpp": "// The same loops as those of quant/scalar.cpp.\n",
+        "src/ops/quant/scalar.cpp": "// Loops.\n",
+    }
+    ALL = ["src/base/words.cpp", "src/io/reader.cpp", "src/ops/dot/x86_avx2.cpp", "src/ops/quant/scalar.cpp"]
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        subprocess.run(["git", "init", "-q", self.root], check=True)
+        (self.root / ".ci").mkdir()
+        for name, text in self.FILES.items():
+            self.write(name, text)
+        commands = [{"file": str(self.root / name)} for name in self.FILES if name.endswith(".cpp")]
+        self.write("commands.json", json.dumps(commands))
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def run_tool(self, *arguments):
+        done = subprocess.run([sys.executable, ROOT / "tools/tidy_files.py", *arguments], cwd=self.root,
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        return done.stdout.split("\0")[:-1]
+
+    def listed(self, *arguments):
+        return self.run_tool("list", "commands.json", *arguments)
+
+    def test_without_a_record_every_file_is_listed(self):
+        self.assertEqual(self.listed(), self.ALL)
+
+    def test_what_passed_is_not_listed_again(self):
+        self.run_tool("record")
+        self.assertEqual(self.listed(), [])
+        self.assertEqual(self.listed("--all"), self.ALL)
+
+    def test_changed_files(self):
+        self.run_tool("record")
+        self.write("src/io/reader.cpp", "// Changed.\n")
+        self.write("src/io/test.cpp", "// Changed, but clang-tidy does not read tests.\n")
+        self.assertEqual(self.listed(), ["src/io/reader.cpp"])
+
+    def test_a_changed_header_is_read_through_its_own_source(self):
+        self.run_tool("record")
+        self.write("src/base/words.h", "// Changed.\n")
+        self.assertEqual(self.listed(), ["src/base/words.cpp"])
+
+    def test_changed_rules(self):
+        self.run_tool("record")
+        self.write(".clang-tidy", "Checks: none\n")
+        self.assertEqual(self.listed(), self.ALL)
+
+
+class StepTimes(unittest.TestCase):
+    def test_json_and_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            times, written = Path(folder, "times.tsv"), Path(folder, "times.json")
+            times.write_text("release\tbuild\t10.0\t250.26\nrelease\ttests\t250\t260\ntidy\tquick\t1\t1.2\n", encoding="utf-8")
+            done = subprocess.run([sys.executable, ROOT / "tools/step_times.py", times, "--write", written, "--table"],
+                                  capture_output=True, text=True, check=True)  # fmt: skip
+            steps = json.loads(written.read_text(encoding="utf-8"))
+        self.assertEqual(steps[0], {"part": "release", "step": "build", "seconds": 240.3})
+        self.assertEqual(len(steps), 3)
+        rows = [line.split() for line in done.stdout.splitlines()[1:]]
+        # The longest step first; a step of less than a second only counts in its part.
+        self.assertEqual(rows, [["release", "250", "s"], ["build", "240", "s"], ["tests", "10", "s"], ["tidy", "0", "s"]])
 
 
 class Scripts(unittest.TestCase):

@@ -14,7 +14,7 @@
 #include "lab/plan_subject.h"
 #include "lab/rotation.h"
 #include "lab/weights.h"
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "tern/linear.h"
 
 namespace tern::lab {

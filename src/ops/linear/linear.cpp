@@ -171,7 +171,7 @@ Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
   if (p.x_dtype == DType::i8 && p.math == LinearMath::w2_float)
     return error(Code::invalid_argument, kName, "x is i8, which {} does not take; it is for f32, f16 and bf16",
                  name(p.math));
-  if (!linear_takes(p.format))
+  if (!is_weights(p.format))
     return error(Code::unsupported, kName, "linear takes weights in i2, b3, s8 and s4, not in {}", name(p.format));
   TERN_RETURN_IF_ERROR(check_extent(kName, p.m_max, p.k, DType::f32, Granularity::row()));
   bool all_exact = true;

@@ -11,9 +11,9 @@
 #include <array>
 
 #include "ops/kernel.h"
-#include "ops/linear/cpu_tuning.h"
-#include "ops/linear/packed_weights.h"
-#include "ops/linear/simd_table.h"
+#include "ops/dot/cpu_tuning.h"
+#include "ops/dot/packed_weights.h"
+#include "ops/dot/simd_table.h"
 
 namespace tern {
 namespace linear {
@@ -56,6 +56,7 @@ inline bool exact(LinearMath math, const Granularity& granularity) {
   return math == LinearMath::w2a8 && granularity.kind != Granularity::Kind::group;
 }
 
+using dot::SimdTable;
 struct ReferenceTable {};
 
 std::size_t reference_workspace(const ReferenceTable&, const Linear::Problem&, int threads);
@@ -81,7 +82,7 @@ namespace linear {
 constexpr KernelEntry entry(const SimdTable* table) {
   KernelEntry entry = bind_kernel<Linear, cpu_workspace, cpu_run>(table);
   entry.cpu_tuning = [](const void* t, const CpuModel& cpu, const Tuning& asked) {
-    return cpu_tuning(cpu, asked, t == nullptr ? 1 : static_cast<const SimdTable*>(t)->i2.max_streams);
+    return dot::cpu_tuning(cpu, asked, t == nullptr ? 1 : static_cast<const SimdTable*>(t)->i2.max_streams);
   };
   return entry;
 }

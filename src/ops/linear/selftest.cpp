@@ -11,7 +11,7 @@
 #include "lab/linear_truth.h"
 #include "lab/op_selftest.h"
 #include "lab/weights.h"
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 #include "plan/run_once.h"
 #include "tern/linear.h"
 

@@ -1,10 +1,10 @@
-// linear for AVX2.
+// Inner products for AVX2.
 #include "simd/x86_avx2.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 extern const SimdTable x86_avx2;
 constinit const SimdTable x86_avx2 = Loops<simd::X86Avx2>::table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

@@ -1,5 +1,5 @@
 // Passes rows of weights from a reader to a sink, in parallel within a piece.
-#include "ops/linear/row_pieces.h"
+#include "ops/dot/row_pieces.h"
 
 #include <algorithm>
 #include <numeric>

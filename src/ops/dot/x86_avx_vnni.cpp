@@ -1,10 +1,10 @@
-// linear for AVX2 with VNNI.
+// Inner products for AVX2 with VNNI.
 #include "simd/x86_avx_vnni.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 extern const SimdTable x86_avx_vnni;
 constinit const SimdTable x86_avx_vnni = Loops<simd::X86AvxVnni>::table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

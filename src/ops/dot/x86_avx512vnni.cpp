@@ -1,10 +1,10 @@
-// linear for AVX-512 with VNNI.
+// Inner products for AVX-512 with VNNI.
 #include "simd/x86_avx512vnni.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 extern const SimdTable x86_avx512vnni;
 constinit const SimdTable x86_avx512vnni = Loops<simd::X86Avx512Vnni>::table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

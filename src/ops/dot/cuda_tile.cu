@@ -4,7 +4,7 @@
 //     8s + 4 * (i / 2) + t,  s = 0..3        four columns each, those of step s
 // so a word is four bytes of a row, 4 x 4 codes, transposed. Lane t reads bytes 8t to 8t + 7, those of step t, and the
 // four lanes of a row exchange them: a 4 x 4 transpose of bytes.
-#include "ops/linear/cuda_tile.h"
+#include "ops/dot/cuda_tile.h"
 
 #include "base/checked.h"
 #include "format/b3.h"
@@ -14,7 +14,7 @@
 #include "format/tile_mma.h"
 #include "ops/cuda_words.h"
 
-namespace tern::linear {
+namespace tern::dot {
 namespace {
 
 constexpr int kWarp = 32;
@@ -217,4 +217,4 @@ int tile(const TileJob& job, const cuda::Launch& launch) {
 
 constinit const CudaTiling cuda_tile = {tile};
 
-}  // namespace tern::linear
+}  // namespace tern::dot

@@ -1,10 +1,10 @@
-// linear for SSE4.1.
+// Inner products for SSE4.1.
 #include "simd/x86_sse41.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 extern const SimdTable x86_sse41;
 constinit const SimdTable x86_sse41 = Loops<simd::X86Sse41>::table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

@@ -7,7 +7,7 @@
 #include "ops/cuda_launch.h"
 #include "tern/types.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 // Rows [first_row, first_row + rows) of a matrix [n, k]. first_row is a multiple of 16, and so is rows except in the
 // piece that ends at n.
@@ -34,4 +34,4 @@ struct CudaTiling {
 };
 extern const CudaTiling cuda_tile;
 
-}  // namespace tern::linear
+}  // namespace tern::dot

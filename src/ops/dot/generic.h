@@ -1,4 +1,4 @@
-// The loops of linear, written once for any set of vector words. format/tile16.h has the picture of the weights.
+// The loops of inner products, written once for any set of vector words. format/tile16.h has the picture of the weights.
 // It is long because few tokens, many tokens and floats go through the same tiles with the same words.
 #pragma once
 
@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "ops/activation_quantize/generic.h"
-#include "ops/linear/epilogue.h"
-#include "ops/linear/planes.h"
+#include "ops/dot/epilogue.h"
+#include "ops/dot/planes.h"
 
-namespace tern::linear {
+namespace tern::dot {
 namespace {
 
 // The loops over tiles. Planes decodes the bytes of a line.
@@ -504,4 +504,4 @@ struct Loops {
 };
 
 }  // namespace
-}  // namespace tern::linear
+}  // namespace tern::dot

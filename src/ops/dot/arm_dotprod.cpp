@@ -1,10 +1,10 @@
-// linear for NEON with dot products.
+// Inner products for NEON with dot products.
 #include "simd/arm_dotprod.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 extern const SimdTable arm_dotprod;
 constinit const SimdTable arm_dotprod = Loops<simd::ArmDotprod>::table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

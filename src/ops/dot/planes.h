@@ -7,9 +7,9 @@
 #pragma once
 
 #include "format/tile16_b3.h"
-#include "ops/linear/simd_table.h"
+#include "ops/dot/simd_table.h"
 
-namespace tern::linear {
+namespace tern::dot {
 namespace {
 
 template <int... kNumbers>
@@ -184,4 +184,4 @@ struct S8Planes {
 };
 
 }  // namespace
-}  // namespace tern::linear
+}  // namespace tern::dot

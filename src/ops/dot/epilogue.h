@@ -1,4 +1,4 @@
-// The epilogue of linear: turns the sums of some rows and tokens into results, once for all instruction sets.
+// The epilogue: turns the sums of some rows and tokens into results, once for all instruction sets.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 #include "base/half.h"
 #include "ops/activation_quantize/generic.h"
-#include "ops/linear/simd_table.h"
+#include "ops/dot/simd_table.h"
 
-namespace tern::linear {
+namespace tern::dot {
 namespace {
 
 template <class S>
@@ -136,4 +136,4 @@ struct Epilogue {
 };
 
 }  // namespace
-}  // namespace tern::linear
+}  // namespace tern::dot

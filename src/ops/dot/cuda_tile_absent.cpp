@@ -1,8 +1,8 @@
 // Builds without CUDA have no GPU to tile weights on.
-#include "ops/linear/cuda_tile.h"
+#include "ops/dot/cuda_tile.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 constinit const CudaTiling cuda_tile = {[](const TileJob&, const cuda::Launch&) { return 1; }};
 
-}  // namespace tern::linear
+}  // namespace tern::dot

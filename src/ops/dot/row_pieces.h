@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "device/threads.h"
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 
 namespace tern {
 

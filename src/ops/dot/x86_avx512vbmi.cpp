@@ -1,10 +1,10 @@
-// linear for AVX-512 with VNNI and VBMI.
+// Inner products for AVX-512 with VNNI and VBMI.
 #include "simd/x86_avx512vbmi.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 extern const SimdTable x86_avx512vbmi;
 constinit const SimdTable x86_avx512vbmi = Loops<simd::X86Avx512Vbmi>::table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

@@ -23,9 +23,9 @@ struct PackedWeights::State {
   Tensor memory;  // empty when the memory is the caller's
 };
 
-// The weights that linear takes: trits, and weights of 8 and 4 bits, whose scales may have either sign or be 0.
+// What tiles hold: trits, and weights of 8 and 4 bits, whose scales may have either sign or be 0.
 constexpr bool is_trits(Format format) { return format == Format::i2 || format == Format::b3; }
-constexpr bool linear_takes(Format format) { return is_trits(format) || format == Format::s8 || format == Format::s4; }
+constexpr bool is_weights(Format format) { return is_trits(format) || format == Format::s8 || format == Format::s4; }
 
 // Rows of canonical codes with their scales. Packed tiles keep the format.
 struct CanonicalWeights {

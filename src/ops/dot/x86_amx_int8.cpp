@@ -1,4 +1,4 @@
-// linear for AMX, for many tokens: a tile of activations by two of decoded weights. The rest is AVX-512 with VNNI and
+// Inner products for AMX, for many tokens: a tile of activations by two of decoded weights. The rest is AVX-512 with VNNI and
 // VBMI.
 //
 //     tmm0 tmm1     sums of 16 tokens with rows 0..15 and 16..31      tmm4 tmm5     the same of the last m % 16 tokens
@@ -9,9 +9,9 @@
 // a product takes 85 cycles in a loop with 2 x 2 sums and 8 tiles, but 39 in this one with 4 tiles; if it is idle, 19
 // in both.
 #include "simd/x86_amx_int8.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 namespace {
 
 using Words = simd::X86AmxInt8;
@@ -132,4 +132,4 @@ constexpr SimdTable table() {
 extern const SimdTable x86_amx_int8;
 constinit const SimdTable x86_amx_int8 = table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

@@ -1,10 +1,10 @@
-// linear for NEON.
+// Inner products for NEON.
 #include "simd/arm_neon.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 extern const SimdTable arm_neon;
 constinit const SimdTable arm_neon = Loops<simd::ArmNeon>::table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

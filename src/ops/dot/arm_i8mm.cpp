@@ -1,13 +1,13 @@
-// linear for NEON with i8mm, matrix products of bytes: many tokens by i2 weights use it, the rest is NEON with dotprod.
+// Inner products for NEON with i8mm, matrix products of bytes: many tokens by i2 weights use it, the rest is NEON with dotprod.
 //
 //     a decoded line     columns 0..7 of rows 0 1 | of rows 2 3 | ... | of rows 14 15 | columns 8..15 of rows 0 1 | ...
 //     a product          two tokens by two rows, over eight columns
 //
 // Three pairs of tokens by the eight pairs of rows of a tile are 24 accumulators; there are 32 registers.
 #include "simd/arm_i8mm.h"
-#include "ops/linear/generic.h"
+#include "ops/dot/generic.h"
 
-namespace tern::linear {
+namespace tern::dot {
 namespace {
 
 using Words = simd::ArmI8mm;
@@ -90,4 +90,4 @@ constexpr SimdTable table() {
 extern const SimdTable arm_i8mm;
 constinit const SimdTable arm_i8mm = table();
 
-}  // namespace tern::linear
+}  // namespace tern::dot

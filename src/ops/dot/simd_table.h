@@ -1,4 +1,4 @@
-// What an instruction set provides for linear: staging of activations, inner products over tiles of rows, epilogues.
+// What an instruction set provides for ops that multiply packed weights (linear): staging of activations, inner products over tiles of rows, epilogues.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 #include "ops/activation_quantize/simd_table.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 using activation_quantize::kSources;
 
@@ -139,4 +139,4 @@ struct SimdTable {
   void (*float_epilogue[kOuts])(const float* sums, const EpilogueBlock& block);
 };
 
-}  // namespace tern::linear
+}  // namespace tern::dot

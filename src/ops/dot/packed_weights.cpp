@@ -1,5 +1,5 @@
 // Packs canonical weights into tiles, in parallel over tiles.
-#include "ops/linear/packed_weights.h"
+#include "ops/dot/packed_weights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "format/invalid_value.h"
 #include "format/ranges.h"
 #include "memory/workspace.h"
-#include "ops/linear/row_pieces.h"
+#include "ops/dot/row_pieces.h"
 
 namespace tern {
 namespace {
@@ -207,7 +207,7 @@ void PackedScales::arrange(const CanonicalWeights& w, float* scales) const {
 
 Result<std::size_t> packed_weights_bytes(std::int64_t n, std::int64_t k, const Granularity& granularity, Format format,
                                          DeviceKind device) {
-  if (!linear_takes(format))
+  if (!is_weights(format))
     return error(Code::unsupported, kWhere, "{} codes are not weights of linear, which are i2, b3, s8 and s4",
                  name(format));
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, granularity));

@@ -8,7 +8,7 @@
 #include "tern/device.h"
 #include "tern/plan.h"
 
-namespace tern::linear {
+namespace tern::dot {
 
 struct Reading {
   int streams = 1;
@@ -22,4 +22,4 @@ Tuning cpu_tuning(const CpuModel& cpu, const Tuning& asked, int max_streams);
 // `tuning` was resolved before; null means the defaults for an unknown processor.
 Reading reading_of(const Tuning* tuning, int max_streams);
 
-}  // namespace tern::linear
+}  // namespace tern::dot

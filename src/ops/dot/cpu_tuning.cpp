@@ -1,9 +1,9 @@
 // Chooses the number of streams and the prefetch distance by processor.
-#include "ops/linear/cpu_tuning.h"
+#include "ops/dot/cpu_tuning.h"
 
 #include <algorithm>
 
-namespace tern::linear {
+namespace tern::dot {
 namespace {
 
 // The best streams and prefetch distance of a processor, by the number of streams that the kernel supports. The figures
@@ -45,4 +45,4 @@ Reading reading_of(const Tuning* tuning, int max_streams) {
   return {all.streams, *all.ahead_bytes};
 }
 
-}  // namespace tern::linear
+}  // namespace tern::dot

@@ -1,5 +1,5 @@
 // Passing rows of weights in pieces: each row arrives once, in order, and the checksum is that of all rows.
-#include "ops/linear/row_pieces.h"
+#include "ops/dot/row_pieces.h"
 
 #include <gtest/gtest.h>
 
