@@ -41,13 +41,16 @@ inline std::vector<NamedKernel> runnable_kernels(std::string_view op, Format for
   return found;
 }
 
+// The entry of a table that lies in its op's namespace.
+inline constexpr auto kEntryOf = [](const auto* table) { return entry(table); };
+
 // The same, plus the emulated loops of the op at 32 and 64 bytes, which this machine may not have.
-template <template <class> class Loops>
-std::vector<NamedKernel> kernels_and_loops(std::string_view op, Format format) {
+template <template <class> class Loops, class EntryOf = decltype(kEntryOf)>
+std::vector<NamedKernel> kernels_and_loops(std::string_view op, Format format, EntryOf entry_of = kEntryOf) {
   static constexpr auto k32 = Loops<simd::Emulated<32>>::table(), k64 = Loops<simd::Emulated<64>>::table();
   auto kernels = runnable_kernels(op, format);
-  kernels.push_back({"emulated 32 bytes", entry(&k32)});
-  kernels.push_back({"emulated 64 bytes", entry(&k64)});
+  kernels.push_back({"emulated 32 bytes", entry_of(&k32)});
+  kernels.push_back({"emulated 64 bytes", entry_of(&k64)});
   return kernels;
 }
 

@@ -86,9 +86,9 @@ float sum_of(const Matrix& matrix, const Token& token, std::int64_t n, LinearMat
     return static_cast<float>(total);
   }
   float total = 0;
-  for (std::int64_t first = 0; first < groups; first += kChainGroups) {
+  for (std::int64_t first = 0; first < groups; first += dot::kChainGroups) {
     float chain = 0;
-    for (std::int64_t g = first; g < std::min(groups, first + kChainGroups); ++g)
+    for (std::int64_t g = first; g < std::min(groups, first + dot::kChainGroups); ++g)
       chain = std::fma(static_cast<float>(dot(w, token, n, g)), scale_of(w, n, g), chain);
     total = first == 0 ? chain : total + chain;
   }
