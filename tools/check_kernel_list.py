@@ -7,8 +7,9 @@ from tree import code_only, files, report, root_argument
 
 LIST = "src/ops/kernels.inc"
 ISA_TABLE = "cmake/isa.cmake"
-# KERNEL(op, format, isa, ...) or KERNEL_FROM(folder, op, format, isa, ...)
-KERNEL = re.compile(r"^[ \t]*KERNEL(?:_FROM\(\s*([^,()]*?)\s*,|\()" + r"\s*([^,()]*?)\s*," * 3, re.MULTILINE)
+# KERNEL(op, (format, ...), isa, ...) or KERNEL_FROM(folder, op, (format, ...), isa, ...)
+FIELD = r"\s*([^,()]*?)\s*,"
+KERNEL = re.compile(r"^[ \t]*KERNEL(?:_FROM\(" + FIELD + r"|\()" + FIELD + r"\s*\(([^()]*)\)\s*," + FIELD, re.MULTILINE)
 WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 
 
@@ -29,28 +30,29 @@ def main():
     problems, listed, closed = [], set(), {}
     seen = set()
     for match in KERNEL.finditer(text):
-        folder, op, fmt, isa = match.groups()
+        folder, op, of_line, isa = match.groups()
         folder = folder or op
-        name = f"{op}.{fmt}.{isa}"
-        where = f"{LIST}:{text.count(chr(10), 0, match.start(2)) + 1}: {name}"
-        for word in (folder, op, fmt, isa):
+        where = f"{LIST}:{text.count(chr(10), 0, match.start(2)) + 1}: {op}.{isa}"
+        for word in (folder, op, isa):
             if not WORD.match(word):
                 problems.append(f"{where}: '{word}' is not snake_case")
-        if name in seen:
-            problems.append(f"{where}: listed twice")
-        seen.add(name)
-        if fmt not in known_formats:
-            problems.append(f"{where}: include/tern/types.h has no format {fmt}")
         if isa not in isas:
             problems.append(f"{where}: {ISA_TABLE} has no row {isa}")
         suffix = "cu" if isa.startswith("cuda_") else "cpp"
         if not (root / f"src/ops/{folder}/{isa}.{suffix}").is_file():
             problems.append(f"{where}: src/ops/{folder}/{isa}.{suffix} does not exist")
-        if (op, fmt) in closed:
-            problems.append(f"{where}: comes after {closed[op, fmt]}, which must be the last")
-        if isa == "reference":
-            closed[op, fmt] = name
         listed.add((folder, isa))
+        for fmt in (word.strip() for word in of_line.split(",")):
+            name = f"{op}.{fmt}.{isa}"
+            if name in seen:
+                problems.append(f"{where}: {name} is listed twice")
+            seen.add(name)
+            if fmt not in known_formats:
+                problems.append(f"{where}: include/tern/types.h has no format {fmt}")
+            if (op, fmt) in closed:
+                problems.append(f"{where}: {name} comes after {closed[op, fmt]}, which must be the last")
+            if isa == "reference":
+                closed[op, fmt] = name
     for op, fmt in sorted({tuple(name.split(".")[:2]) for name in seen} - set(closed)):
         problems.append(f"{LIST}: {op}.{fmt} has no reference")
     calls = len(re.findall(r"^[ \t]*KERNEL(?:_FROM)?\(", text, re.MULTILINE))

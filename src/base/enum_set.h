@@ -12,9 +12,10 @@ class EnumSet {
   template <class... E>
   static constexpr EnumSet of(E... members) {
     EnumSet set;
-    ((set.bits_ |= std::uint32_t{1} << static_cast<unsigned>(members)), ...);
+    (set.add(members), ...);
     return set;
   }
+  constexpr void add(Enum e) { bits_ |= std::uint32_t{1} << static_cast<unsigned>(e); }
   [[nodiscard]] constexpr bool has(Enum e) const { return ((bits_ >> static_cast<unsigned>(e)) & 1U) != 0; }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
 

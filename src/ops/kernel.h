@@ -45,7 +45,8 @@ struct ProblemFacts {
   std::optional<Guarantee> guarantee_on_gpu = {};  // if it differs on a GPU
 };
 
-// A line of kernels.inc. It has every requirement of a kernel, so that selection can judge kernels that are not built.
+// A line of kernels.inc, for one of its formats. It has every requirement of a kernel, so that selection can judge
+// kernels that are not built.
 struct KernelInfo {
   std::string_view name;  // op.format.isa[.variant]
   std::string_view op;

@@ -1,23 +1,19 @@
-// Turns kernels.inc into the list: declares each file's table, then binds it to its op.
+// Turns kernels.inc into the list: declares each file's table, binds it to its op, and makes a kernel for each format.
+#include <array>
+#include <string>
+#include <vector>
 
+#include "base/fmt.h"
 #include "build_config.h"
-#include "ops/activation_quantize/activation_quantize.h"
-#include "ops/affine_dequantize/affine_dequantize.h"
-#include "ops/affine_quantize/affine_quantize.h"
-#include "ops/choose_qparams/choose_qparams.h"
-#include "ops/dynamic_quantize/dynamic_quantize.h"
-#include "ops/fake_quantize/fake_quantize.h"
-#include "ops/fake_quantize_backward/fake_quantize_backward.h"
+#include "format/format.h"
 #include "ops/kernel.h"
-#include "ops/linear/linear.h"
-#include "ops/ternary_dequantize/ternary_dequantize.h"
-#include "ops/ternary_quantize/ternary_quantize.h"
+#include "ops/ops.h"
 
 #define KERNEL(op, ...) KERNEL_FROM(op, op, __VA_ARGS__)
 
-#define KERNEL_FROM(folder, op, format, isa, table, ...) \
-  namespace folder {                                     \
-  extern const table isa;                                \
+#define KERNEL_FROM(folder, op, formats, isa, table, ...) \
+  namespace folder {                                      \
+  extern const table isa;                                 \
   }
 namespace tern {
 #include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)
@@ -45,29 +41,75 @@ constexpr auto kAllFloats = EnumSet<DType>::of(DType::f32, DType::f64, DType::f1
 constexpr auto kActivations = EnumSet<DType>::of(DType::i8, DType::f32, DType::f16, DType::bf16);
 // The guarantee of linear's float modes on tensor cores.
 constexpr Guarantee kF32Sums{.accumulator = "f32"};
-constexpr auto kTrits = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse);
 constexpr auto kMse = EnumSet<Scheme>::of(Scheme::mse);
-constexpr auto kInt2 = EnumSet<Scheme>::of(Scheme::int2);
 constexpr auto kAnyScheme = EnumSet<Scheme>::of(Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2);
 
-#define KERNEL_FROM(folder_, op_, format_, isa_, table_, ...)                                                     \
-  Kernel{{.name = #op_ "." #format_ "." #isa_, .op = #op_, .format = Format::format_, .isa = #isa_, __VA_ARGS__}, \
-         op_::entry(static_cast<const folder_::table_*>(TERN_BUILT_##isa_(folder_::isa_)))},
-constinit const Kernel kKernels[] = {
+// The formats of a line, in its order.
+struct Formats {
+  template <class... F>
+  constexpr Formats(F... formats) : list{formats...}, count(sizeof...(F)) {}  // NOLINT(google-explicit-constructor)
+  std::array<Format, 9> list = {};
+  std::size_t count = 0;
+};
+
+// A line of kernels.inc: `info` lacks name and format.
+struct Line {
+  KernelInfo info;
+  Formats formats;
+  KernelEntry entry;
+};
+
+#define TERN_FORMATS(...)        \
+  [] {                           \
+    using enum Format;           \
+    return Formats(__VA_ARGS__); \
+  }()
+#define KERNEL_FROM(folder_, op_, formats_, isa_, table_, ...) \
+  Line{{.op = #op_, .isa = #isa_, __VA_ARGS__},                \
+       TERN_FORMATS formats_,                                  \
+       op_::entry(static_cast<const folder_::table_*>(TERN_BUILT_##isa_(folder_::isa_)))},
+constinit const Line kLines[] = {
 #include "ops/kernels.inc"  // NOLINT(bugprone-suspicious-include)
 };
 #undef KERNEL_FROM
 #undef KERNEL
+#undef TERN_FORMATS
+
+struct List {
+  std::vector<std::string> names;
+  std::vector<Kernel> kernels;
+};
+
+List make_list() {
+  List list;
+  for (const Line& line : kLines)
+    for (std::size_t i = 0; i < line.formats.count; ++i) {
+      Kernel kernel{line.info, line.entry};
+      kernel.info.format = line.formats.list[i];
+      if (kernel.info.isa.starts_with("cuda_")) kernel.info.device = DeviceKind::cuda;
+      EnumSet<Scheme> held;
+      for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2})
+        if (line.info.schemes.has(scheme) && holds(kernel.info.format, scheme)) held.add(scheme);
+      kernel.info.schemes = held;
+      list.names.push_back(fmt::format("{}.{}.{}", kernel.info.op, name(kernel.info.format), kernel.info.isa));
+      list.kernels.push_back(kernel);
+    }
+  for (std::size_t i = 0; i < list.kernels.size(); ++i) list.kernels[i].info.name = list.names[i];
+  return list;
+}
 
 }  // namespace
 
-std::span<const Kernel> kernel_list() { return kKernels; }
+std::span<const Kernel> kernel_list() {
+  static const List& list = *new List(make_list());  // never destroyed: threads may outlive main()
+  return list.kernels;
+}
 
 const void* loops_table(std::string_view op, Capabilities instructions) {
-  for (const Kernel& kernel : kKernels)  // best first
-    if (kernel.info.op == op && kernel.info.device == DeviceKind::cpu && kernel.info.isa != "reference" &&
-        kernel.entry.table != nullptr && instructions.includes(kernel.info.needs))
-      return kernel.entry.table;
+  for (const Line& line : kLines)  // best first
+    if (line.info.op == op && !line.info.isa.starts_with("cuda_") && line.info.isa != "reference" &&
+        line.entry.table != nullptr && instructions.includes(line.info.needs))
+      return line.entry.table;
   return nullptr;
 }
 

@@ -11,16 +11,7 @@
 #include "base/words.h"
 #include "device/isa.h"
 #include "memory/workspace.h"
-#include "ops/activation_quantize/activation_quantize.h"
-#include "ops/affine_dequantize/affine_dequantize.h"
-#include "ops/affine_quantize/affine_quantize.h"
-#include "ops/choose_qparams/choose_qparams.h"
-#include "ops/dynamic_quantize/dynamic_quantize.h"
-#include "ops/fake_quantize/fake_quantize.h"
-#include "ops/fake_quantize_backward/fake_quantize_backward.h"
-#include "ops/linear/linear.h"
-#include "ops/ternary_dequantize/ternary_dequantize.h"
-#include "ops/ternary_quantize/ternary_quantize.h"
+#include "ops/ops.h"
 #include "plan/context_state.h"
 #include "plan/plan_rows.h"
 #include "plan/select.h"
@@ -336,16 +327,9 @@ Result<std::vector<KernelDescription>> kernels(const Context& context) {
   return list;
 }
 
-template class Plan<TernaryQuantize>;
-template class Plan<TernaryDequantize>;
-template class Plan<ActivationQuantize>;
-template class Plan<Linear>;
-template class Plan<AffineQuantize>;
-template class Plan<AffineDequantize>;
-template class Plan<FakeQuantize>;
-template class Plan<FakeQuantizeBackward>;
-template class Plan<ChooseQparams>;
-template class Plan<DynamicQuantize>;
+#define OP(name, Op) template class Plan<Op>;
+TERN_OPS(OP)
+#undef OP
 
 template struct detail::PlanRows<TernaryQuantize>;
 

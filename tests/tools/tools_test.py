@@ -20,8 +20,8 @@ GOOD = {
     "src/base/status.h": '// Status.\n#include <string>\n#include "tern/types.h"\n',
     "src/base/options.cpp": "// Reads the environment.\nauto v = std::getenv(name);\n",
     "src/simd/avx2.h": "// Words of AVX2.\n#include <immintrin.h>\n",
-    "src/ops/kernels.inc": "// The list.\nKERNEL(quant, i2, x86_avx2, Table, .needs = 1)\n"
-                           "KERNEL(quant, i2, reference, Table)\n",
+    "src/ops/kernels.inc": "// The list.\nKERNEL(quant, (i2), x86_avx2, Table, .needs = 1)\n"
+                           "KERNEL(quant, (i2), reference, Table)\n",
     "src/ops/quant/x86_avx2.cpp": '// AVX2.\n#include <cstdint>\n#include "simd/avx2.h"\n',
     "src/ops/quant/reference.cpp": '// Slow truth.\n#include <vector>\n#include "base/status.h"\n',
     "src/ops/quant/test.cpp": '// Test.\n#include "lab/selftest.h"\nauto v = getenv("HOME");\n',
@@ -181,27 +181,29 @@ class KernelList(Tree):
         self.passes("check_kernel_list")
 
     def test_file_without_a_line(self):
-        self.refuses("KERNEL(quant, i2, reference, Table)\n", "src/ops/quant/x86_avx2.cpp: no line in")
+        self.refuses("KERNEL(quant, (i2), reference, Table)\n", "src/ops/quant/x86_avx2.cpp: no line in")
 
     def test_line_without_a_file(self):
         self.fails("check_kernel_list", {"src/ops/quant/x86_avx2.cpp": None}, "src/ops/quant/x86_avx2.cpp does not exist")
 
     def test_names(self):
         good = GOOD["src/ops/kernels.inc"]
-        self.refuses("KERNEL(Quant, i2, reference, T)\n" + good, "'Quant' is not snake_case")
-        self.refuses("KERNEL(quant, i9, reference, T)\n" + good, "no format i9")
-        self.refuses("KERNEL(quant, i2, x86_mmx, T)\n" + good, "has no row x86_mmx")
-        self.refuses("KERNEL(quant, i2, x86_avx2, T)\n" + good, "listed twice")
+        self.refuses("KERNEL(Quant, (i2), reference, T)\n" + good, "'Quant' is not snake_case")
+        self.refuses("KERNEL(quant, (i9), reference, T)\n" + good, "no format i9")
+        self.refuses("KERNEL(quant, (i2), x86_mmx, T)\n" + good, "has no row x86_mmx")
+        self.refuses("KERNEL(quant, (i2), x86_avx2, T)\n" + good, "listed twice")
+        self.refuses("KERNEL(quant, (s2, i2), x86_avx2, T)\n" + good, "quant.i2.x86_avx2 is listed twice")
+        self.refuses("KERNEL(quant, (i2, s2), reference, T)\n" + good, "quant.i2.x86_avx2 comes after quant.i2.reference")
         self.refuses("KERNEL(quant i2)\n" + good, "3 lines, 2 of them understood")
 
     def test_file_in_another_folder(self):
-        shared = {"src/ops/kernels.inc": GOOD["src/ops/kernels.inc"] + "KERNEL_FROM(shared, other, i2, reference, T)\n"}
+        shared = {"src/ops/kernels.inc": GOOD["src/ops/kernels.inc"] + "KERNEL_FROM(shared, other, (i2), reference, T)\n"}
         self.passes("check_kernel_list", {**shared, "src/ops/shared/reference.cpp": "// Shared.\n"})
         self.fails("check_kernel_list", shared, "src/ops/shared/reference.cpp does not exist")
 
     def test_reference_is_last(self):
-        self.refuses("KERNEL(quant, i2, reference, T)\nKERNEL(quant, i2, x86_avx2, T)\n", "which must be the last")
-        self.refuses("KERNEL(quant, i2, x86_avx2, T)\n", "quant.i2 has no reference")
+        self.refuses("KERNEL(quant, (i2), reference, T)\nKERNEL(quant, (i2), x86_avx2, T)\n", "which must be the last")
+        self.refuses("KERNEL(quant, (i2), x86_avx2, T)\n", "quant.i2 has no reference")
 
 
 class Docs(Tree):
