@@ -1,4 +1,5 @@
 // Turns kernels.inc into the list: declares each file's table, binds it to its op, and makes a kernel for each format.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -80,6 +81,7 @@ struct List {
   std::vector<Kernel> kernels;
 };
 
+// Kernels of an op stand together by format, and within a format in the order of the lines.
 List make_list() {
   List list;
   for (const Line& line : kLines)
@@ -91,9 +93,15 @@ List make_list() {
       for (const Scheme scheme : {Scheme::absmean, Scheme::absmax, Scheme::mse, Scheme::int2})
         if (line.info.schemes.has(scheme) && holds(kernel.info.format, scheme)) held.add(scheme);
       kernel.info.schemes = held;
-      list.names.push_back(fmt::format("{}.{}.{}", kernel.info.op, name(kernel.info.format), kernel.info.isa));
       list.kernels.push_back(kernel);
     }
+  for (auto first = list.kernels.begin(), last = first; first != list.kernels.end(); first = last) {
+    last =
+        std::find_if(first, list.kernels.end(), [&](const Kernel& kernel) { return kernel.info.op != first->info.op; });
+    std::stable_sort(first, last, [](const Kernel& a, const Kernel& b) { return a.info.format < b.info.format; });
+  }
+  for (const Kernel& kernel : list.kernels)
+    list.names.push_back(fmt::format("{}.{}.{}", kernel.info.op, name(kernel.info.format), kernel.info.isa));
   for (std::size_t i = 0; i < list.kernels.size(); ++i) list.kernels[i].info.name = list.names[i];
   return list;
 }

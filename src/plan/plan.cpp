@@ -119,7 +119,7 @@ struct Plan<Op>::Impl {
     const detail::ContextState& state = *self->context;
     RunEvent event{.kernel = self->id.kernel, .device = self->device, .threads = threads.count()};
     if (!state.observers.empty()) {
-      const Work work = OpTraits<Op>::work(params);
+      const Work work = work_of<Op>(params);
       event.plan = self->id_text;
       event.stream = detail::ContextState::lane(stream);
       event.bytes = work.bytes;

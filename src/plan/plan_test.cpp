@@ -4,19 +4,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 
+#include "base/elements.h"
 #include "device/topology.h"
 #include "lab/weights.h"
-#include "ops/activation_quantize/activation_quantize.h"
-#include "ops/affine_dequantize/affine_dequantize.h"
-#include "ops/affine_quantize/affine_quantize.h"
-#include "ops/choose_qparams/choose_qparams.h"
-#include "ops/dynamic_quantize/dynamic_quantize.h"
-#include "ops/fake_quantize/fake_quantize.h"
-#include "ops/fake_quantize_backward/fake_quantize_backward.h"
-#include "ops/linear/linear.h"
-#include "ops/ternary_dequantize/ternary_dequantize.h"
-#include "ops/ternary_quantize/ternary_quantize.h"
+#include "ops/ops.h"
 #include "plan/context_state.h"
 #include "tern/linear.h"
 #include "tern/quantize.h"
@@ -290,50 +283,65 @@ TEST(Plan, EveryObserverLearnsPlanBytesOperationsAndTime) {
   }
 }
 
+// Binds a problem's operands, and compares what a run of them moves and computes.
+template <class Op>
+void expect_work(const typename Op::Problem& problem, std::int64_t bytes, std::int64_t operations) {
+  typename Op::Args args;
+  std::deque<Tensor> memory;
+  OpTraits<Op>::operands(problem, args, [&](const char*, auto& view, DType dtype, const Shape& shape) {
+    Tensor& tensor = memory.emplace_back(*Tensor::allocate(host_memory(), dtype, shape));
+    std::memset(tensor.data(), 0, tensor.bytes());
+    if (dtype == DType::f32)  // scales must be above 0
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) write_element(tensor.data(), dtype, i, 1.0);
+    view = tensor.view();
+  });
+  const auto params = OpTraits<Op>::bind(problem, args);
+  ASSERT_TRUE(params.ok()) << params.error().str();
+  const Work work = work_of<Op>(*params);
+  EXPECT_EQ(work.bytes, bytes) << OpTraits<Op>::kName;
+  EXPECT_EQ(work.operations, operations) << OpTraits<Op>::kName;
+}
+
 TEST(Plan, WorkCountsEveryOperandOnce) {
   constexpr std::int64_t kF32 = 4, kBf16 = 2, kScale = 4, kZeroPoint = 4, kMask = 1;
-  const auto expect = [](const Work& work, std::int64_t bytes, std::int64_t operations) {
-    EXPECT_EQ(work.bytes, bytes);
-    EXPECT_EQ(work.operations, operations);
-  };
+  const Granularity four = Granularity::group(4);
+  expect_work<TernaryQuantize>({.rows = 5, .k = 7, .dtype = DType::bf16, .granularity = four},
+                               35 * kBf16 + 5 * 2 + 10 * kScale, 35);
+  expect_work<TernaryDequantize>({.rows = 5, .k = 7, .granularity = four}, 5 * 2 + 10 * kScale + 35 * kF32, 35);
+  expect_work<ActivationQuantize>({.m = 2, .k = 9, .dtype = DType::bf16}, 2 * (9 * kBf16 + 9 + 4 + 4), 18);
+  const Shape shape{6, 7};
+  const auto token = AffineGranularity::token();
+  expect_work<AffineQuantize>({.shape = {2, 3, 7}, .granularity = token, .format = Format::s4, .zero_points = true},
+                              42 * kF32 + 6 * 4 + 6 * (kScale + kZeroPoint), 42);
+  expect_work<AffineDequantize>({.shape = shape, .granularity = token, .dtype = DType::bf16, .format = Format::u8},
+                                42 + 42 * kBf16 + 6 * kScale, 42);
+  expect_work<FakeQuantize>({.shape = shape, .granularity = token, .zero_points = true, .mask = true},
+                            42 * (2 * kF32 + kMask) + 6 * (kScale + kZeroPoint), 42);
+  expect_work<FakeQuantizeBackward>(
+      {.shape = shape, .granularity = token, .zero_points = true, .qparam_gradients = true},
+      42 * 3 * kF32 + 6 * (kScale + kZeroPoint) + 2 * 6 * kScale, 42);
+  expect_work<FakeQuantizeBackward>({.shape = shape, .granularity = token, .from_mask = true}, 42 * (2 * kF32 + kMask),
+                                    42);
+  expect_work<ChooseQparams>(
+      {.shape = shape, .granularity = token, .method = QparamsMethod::minmax, .zero_points = true},
+      42 * kF32 + 6 * (kScale + kZeroPoint), 42);
+  expect_work<DynamicQuantize>({.shape = shape}, 42 * kF32 + 42 + 6 * kScale, 42);
+}
+
+TEST(Plan, WorkOfLinearCountsWeightsAsCanonicalRows) {
   float number = 1;
-  std::uint8_t byte = 0;
-  std::int32_t zero = 0;
-  const TernaryQuantize::Problem rows{.rows = 5, .k = 7, .dtype = DType::bf16, .granularity = Granularity::group(4)};
-  const Ranges ranges = make_ranges(5, 7, rows.granularity);
-  expect(OpTraits<TernaryQuantize>::work({.problem = rows, .ranges = ranges, .codes = &byte}),
-         35 * kBf16 + 5 * 2 + 10 * kScale, 35);
-  expect(OpTraits<TernaryQuantize>::work({.problem = rows, .ranges = ranges}), 35 * kBf16 + 10 * kScale, 35);
-  expect(OpTraits<TernaryDequantize>::work({.problem = {.rows = 5, .k = 7, .dtype = DType::f32}, .ranges = ranges}),
-         5 * 2 + 10 * kScale + 35 * kF32, 35);
-  expect(OpTraits<ActivationQuantize>::work({.problem = {.m = 2, .k = 9, .dtype = DType::bf16}}),
-         2 * (9 * kBf16 + 9 + 4 + 4), 18);
-  linear::Params product{.m = 2, .k = 9, .x_dtype = DType::i8, .x_scales = &number, .count = 2};
-  product.matrices[0].spec = {.n = 3, .granularity = Granularity::row(), .y_dtype = DType::bf16};
-  product.matrices[1].spec = {.n = 5, .granularity = Granularity::tensor(), .y_dtype = DType::i32};
-  product.matrices[1].bias = &number;
-  product.matrices[1].residual = reinterpret_cast<const std::byte*>(&byte);
-  expect(OpTraits<Linear>::work(product),
-         (2 * 9 + 2 * 4) + (3 * 3 + 3 * kScale + 2 * 3 * kBf16) + (5 * 3 + kScale + 5 * kF32 + 2 * 2 * 5 * kF32),
-         2 * 2 * 9 * (3 + 5));
-  const affine::Qparams qparams{.zero_points = &zero, .count = 6};
-  expect(OpTraits<AffineQuantize>::work({.problem = {.shape = {2, 3, 7}, .format = Format::s4}, .qparams = qparams}),
-         42 * kF32 + 6 * 4 + 6 * (kScale + kZeroPoint), 42);
-  expect(OpTraits<AffineDequantize>::work({.problem = {.shape = {6, 7}, .dtype = DType::bf16, .format = Format::u8},
-                                           .qparams = {.scale_dtype = DType::f64, .count = 6}}),
-         42 + 42 * kBf16 + 6 * 8, 42);
-  expect(OpTraits<FakeQuantize>::work({.problem = {.shape = {6, 7}}, .qparams = qparams, .mask = &byte}),
-         42 * (2 * kF32 + kMask) + 6 * (kScale + kZeroPoint), 42);
-  expect(OpTraits<FakeQuantizeBackward>::work(
-             {.problem = {.shape = {6, 7}, .qparam_gradients = true}, .qparams = qparams}),
-         42 * 3 * kF32 + 6 * (kScale + kZeroPoint) + 2 * 6 * kScale, 42);
-  expect(OpTraits<FakeQuantizeBackward>::work({.problem = {.shape = {6, 7}, .from_mask = true}}),
-         42 * (2 * kF32 + kMask), 42);
-  expect(OpTraits<ChooseQparams>::work({.problem = {.shape = {6, 7}}, .zero_points = &zero, .count = 6}),
-         42 * kF32 + 6 * (kScale + kZeroPoint), 42);
-  expect(OpTraits<DynamicQuantize>::work(
-             {.quantize = {.problem = {.shape = {6, 7}, .format = Format::s8}, .qparams = {.count = 6}}}),
-         42 * kF32 + 42 + 6 * kScale, 42);
+  std::byte byte{0};
+  PackedWeights::State rows{.n = 3, .k = 9, .granularity = Granularity::row()};
+  PackedWeights::State bytes{.n = 5, .k = 9, .format = Format::s8, .granularity = Granularity::tensor()};
+  linear::Params product{.m = 2, .k = 9, .x_dtype = DType::i8, .x = &byte, .x_scales = &number, .count = 2};
+  product.matrices[0] = {.spec = {.n = 3, .y_dtype = DType::bf16}, .weights = &rows, .y = &byte};
+  product.matrices[1] = {.spec = {.n = 5, .y_dtype = DType::i32}, .weights = &bytes, .y = &byte, .bias = &number};
+  product.matrices[1].residual = reinterpret_cast<const std::byte*>(&number);
+  const Work work = work_of<Linear>(product);
+  EXPECT_EQ(work.bytes, (2 * 9 + 2 * 4) + (3 * 3 + 3 * 4 + 2 * 3 * 2) + (5 * 9 + 4 + 5 * 4 + 2 * 2 * 5 * 4));
+  EXPECT_EQ(work.operations, 2 * 2 * 9 * (3 + 5));
+  product.matrices[1].residual = product.matrices[1].y;  // added in place: one tensor
+  EXPECT_EQ(work_of<Linear>(product).bytes, work.bytes - 2 * 5 * 4);
 }
 
 TEST(Plan, TheCallersParallelForIsUsed) {

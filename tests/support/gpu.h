@@ -4,22 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <optional>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "format/format.h"
-#include "ops/activation_quantize/activation_quantize.h"
-#include "ops/affine_dequantize/affine_dequantize.h"
-#include "ops/affine_quantize/affine_quantize.h"
-#include "ops/choose_qparams/choose_qparams.h"
-#include "ops/dynamic_quantize/dynamic_quantize.h"
-#include "ops/fake_quantize/fake_quantize.h"
-#include "ops/fake_quantize_backward/fake_quantize_backward.h"
-#include "ops/kernel.h"
-#include "ops/linear/linear.h"
-#include "ops/ternary_dequantize/ternary_dequantize.h"
-#include "ops/ternary_quantize/ternary_quantize.h"
+#include "ops/ops.h"
 #include "plan/context_state.h"
 #include "tests/support/no_gpu.h"
 
@@ -85,240 +75,6 @@ class OnGpu {
   Tensor memory_;
 };
 
-inline std::int64_t reach(std::int64_t rows, std::int64_t k, std::int64_t stride, std::int64_t size = 1) {
-  return rows == 0 || k == 0 ? 0 : ((rows - 1) * stride + k) * size;
-}
-
-// For each op: calls `run` with Params that point to the GPU, and copies the results back.
-template <class Run>
-Status staged(const ternary_quantize::Params& p, Run run) {
-  const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
-  const std::int64_t code_bytes = row_bytes(p.problem.format, p.problem.k);
-  OnGpu x(p.x, reach(p.problem.rows, p.problem.k, p.x_stride, size), size_of(p.problem.dtype));
-  OnGpu codes(p.codes, reach(p.problem.rows, code_bytes, p.codes_stride));
-  OnGpu scales(p.scales, p.ranges.total * 4, 4);
-  OnGpu given(p.given, p.given == nullptr ? 0 : (p.given_step == 0 ? 1 : p.ranges.total) * 4, 4);
-  ternary_quantize::Params there = p;
-  there.x = x.as<void>();
-  there.codes = codes.as<std::uint8_t>();
-  there.scales = scales.as<float>();
-  if (p.given != nullptr) there.given = given.as<float>();
-  Status status = run(there);
-  x.expect_unchanged();
-  codes.bring(p.codes);
-  scales.bring(p.scales);
-  return status;
-}
-
-template <class Run>
-Status staged(const ternary_dequantize::Params& p, Run run) {
-  const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
-  OnGpu codes(p.codes, reach(p.problem.rows, row_bytes(p.problem.format, p.problem.k), p.codes_stride));
-  OnGpu scales(p.scales, p.ranges.total * 4, 4);
-  OnGpu y(p.y, reach(p.problem.rows, p.problem.k, p.y_stride, size), size_of(p.problem.dtype));
-  ternary_dequantize::Params there = p;
-  there.codes = codes.as<std::uint8_t>();
-  there.scales = scales.as<float>();
-  there.y = y.as<void>();
-  Status status = run(there);
-  codes.expect_unchanged();
-  y.bring(p.y);
-  return status;
-}
-
-template <class Run>
-Status staged(const activation_quantize::Params& p, Run run) {
-  const auto size = static_cast<std::int64_t>(size_of(p.problem.dtype));
-  OnGpu x(p.x, reach(p.problem.m, p.problem.k, p.x_stride, size), size_of(p.problem.dtype));
-  OnGpu q(p.q, reach(p.problem.m, p.problem.k, p.q_stride));
-  OnGpu scales(p.scales, p.problem.m * 4, 4);
-  OnGpu sums(p.sums, p.problem.m * 4, 4);
-  activation_quantize::Params there = p;
-  there.x = x.as<void>();
-  there.q = q.as<std::int8_t>();
-  there.scales = scales.as<float>();
-  there.sums = sums.as<std::int32_t>();
-  Status status = run(there);
-  x.expect_unchanged();
-  q.bring(p.q);
-  scales.bring(p.scales);
-  sums.bring(p.sums);
-  return status;
-}
-
-// Copies all bytes that a strided view spans, and gives the view of the copy.
-class ViewOnGpu {
- public:
-  explicit ViewOnGpu(const ConstTensorView& view)
-      : view_(view),
-        span_(bytes_of(view)),
-        copy_(reinterpret_cast<const void*>(span_.begin), static_cast<std::int64_t>(span_.end - span_.begin),
-              size_of(view.dtype)) {
-    view_.data = copy_.as<std::byte>() + (reinterpret_cast<std::uintptr_t>(view.data) - span_.begin);
-  }
-  [[nodiscard]] const ConstTensorView& view() const { return view_; }
-  void expect_unchanged() { copy_.expect_unchanged(); }
-  void bring() { copy_.bring(reinterpret_cast<void*>(span_.begin)); }
-
- private:
-  ConstTensorView view_;
-  ByteSpan span_;
-  OnGpu copy_;
-};
-
-class QparamsOnGpu {
- public:
-  explicit QparamsOnGpu(const affine::Qparams& q)
-      : there_(q),
-        scales_(q.scales, q.count * static_cast<std::int64_t>(size_of(q.scale_dtype)), size_of(q.scale_dtype)),
-        zero_points_(q.zero_points, q.zero_points == nullptr ? 0 : q.count * 4, 4) {
-    there_.scales = scales_.as<void>();
-    if (q.zero_points != nullptr) there_.zero_points = zero_points_.as<std::int32_t>();
-  }
-  [[nodiscard]] const affine::Qparams& there() const { return there_; }
-  void expect_unchanged() {
-    scales_.expect_unchanged();
-    zero_points_.expect_unchanged();
-  }
-
- private:
-  affine::Qparams there_;
-  OnGpu scales_, zero_points_;
-};
-
-inline std::int64_t code_reach(const Shape& shape, Format format, std::int64_t stride) {
-  return reach(affine::rows_of(shape), row_bytes(format, affine::last_of(shape)), stride);
-}
-
-template <class Run>
-Status staged(const affine_quantize::Params& p, Run run) {
-  ViewOnGpu x(p.x);
-  QparamsOnGpu qparams(p.qparams);
-  OnGpu codes(p.codes, code_reach(p.problem.shape, p.problem.format, p.code_row_bytes));
-  affine_quantize::Params there = p;
-  there.x = x.view();
-  there.qparams = qparams.there();
-  there.codes = codes.as<std::uint8_t>();
-  Status status = run(there);
-  x.expect_unchanged();
-  qparams.expect_unchanged();
-  codes.bring(p.codes);
-  return status;
-}
-
-template <class Run>
-Status staged(const affine_dequantize::Params& p, Run run) {
-  OnGpu codes(p.codes, code_reach(p.problem.shape, p.problem.format, p.code_row_bytes));
-  QparamsOnGpu qparams(p.qparams);
-  ViewOnGpu y(p.y);
-  affine_dequantize::Params there = p;
-  there.codes = codes.as<std::uint8_t>();
-  there.qparams = qparams.there();
-  there.y.data = const_cast<void*>(y.view().data);
-  Status status = run(there);
-  codes.expect_unchanged();
-  qparams.expect_unchanged();
-  y.bring();
-  return status;
-}
-
-template <class Run>
-Status staged(const fake_quantize::Params& p, Run run) {
-  ViewOnGpu x(p.x), y(p.y);
-  QparamsOnGpu qparams(p.qparams);
-  OnGpu mask(p.mask, p.mask == nullptr ? 0 : code_reach(p.problem.shape, Format::u8, p.mask_row_bytes));
-  fake_quantize::Params there = p;
-  there.x = x.view();
-  there.qparams = qparams.there();
-  there.y.data = const_cast<void*>(y.view().data);
-  if (p.mask != nullptr) there.mask = mask.as<std::uint8_t>();
-  Status status = run(there);
-  x.expect_unchanged();
-  qparams.expect_unchanged();
-  y.bring();
-  if (p.mask != nullptr) mask.bring(p.mask);
-  return status;
-}
-
-template <class Run>
-Status staged(const fake_quantize_backward::Params& p, Run run) {
-  const auto bytes = static_cast<std::int64_t>(size_of(p.problem.scale_dtype)) * p.qparams.count;
-  const auto asked = [&](const void* output) { return output == nullptr ? 0 : bytes; };
-  ViewOnGpu grad_y(p.grad_y), grad_x(p.grad_x);
-  std::optional<ViewOnGpu> x;
-  QparamsOnGpu qparams(p.qparams);
-  OnGpu mask(p.mask, p.mask == nullptr ? 0 : code_reach(p.problem.shape, Format::u8, p.mask_row_bytes));
-  OnGpu grad_scales(p.grad_scales, asked(p.grad_scales), size_of(p.problem.scale_dtype));
-  OnGpu grad_zero_points(p.grad_zero_points, asked(p.grad_zero_points), size_of(p.problem.scale_dtype));
-  fake_quantize_backward::Params there = p;
-  there.grad_y = grad_y.view();
-  there.grad_x.data = const_cast<void*>(grad_x.view().data);
-  if (p.mask == nullptr) there.x = x.emplace(p.x).view();
-  if (p.mask == nullptr) there.qparams = qparams.there();
-  if (p.mask != nullptr) there.mask = mask.as<std::uint8_t>();
-  if (p.grad_scales != nullptr) there.grad_scales = grad_scales.as<void>();
-  if (p.grad_zero_points != nullptr) there.grad_zero_points = grad_zero_points.as<void>();
-  Status status = run(there);
-  grad_y.expect_unchanged();
-  if (x) x->expect_unchanged();
-  qparams.expect_unchanged();
-  mask.expect_unchanged();
-  grad_x.bring();
-  if (p.grad_scales != nullptr) grad_scales.bring(p.grad_scales);
-  if (p.grad_zero_points != nullptr) grad_zero_points.bring(p.grad_zero_points);
-  return status;
-}
-
-// The tensors of choose_qparams on the GPU.
-class ChosenOnGpu {
- public:
-  explicit ChosenOnGpu(const choose_qparams::Params& p)
-      : there_(p),
-        x_(p.x),
-        scales_(p.scales, p.count * static_cast<std::int64_t>(size_of(p.problem.scale_dtype)),
-                size_of(p.problem.scale_dtype)),
-        zero_points_(p.zero_points, p.zero_points == nullptr ? 0 : p.count * 4, 4) {
-    there_.x = x_.view();
-    there_.scales = scales_.as<void>();
-    if (p.zero_points != nullptr) there_.zero_points = zero_points_.as<void>();
-  }
-  [[nodiscard]] const choose_qparams::Params& there() const { return there_; }
-  void bring(const choose_qparams::Params& to) {
-    x_.expect_unchanged();
-    scales_.bring(to.scales);
-    if (to.zero_points != nullptr) zero_points_.bring(to.zero_points);
-  }
-
- private:
-  choose_qparams::Params there_;
-  ViewOnGpu x_;
-  OnGpu scales_, zero_points_;
-};
-
-template <class Run>
-Status staged(const choose_qparams::Params& p, Run run) {
-  ChosenOnGpu chosen(p);
-  Status status = run(chosen.there());
-  chosen.bring(p);
-  return status;
-}
-
-template <class Run>
-Status staged(const dynamic_quantize::Params& p, Run run) {
-  ChosenOnGpu chosen(p.choose);
-  const auto& problem = p.quantize.problem;
-  OnGpu codes(p.quantize.codes, code_reach(problem.shape, problem.format, p.quantize.code_row_bytes));
-  dynamic_quantize::Params there{chosen.there(), p.quantize};
-  there.quantize.x = there.choose.x;
-  there.quantize.codes = codes.as<std::uint8_t>();
-  there.quantize.qparams.scales = there.choose.scales;
-  there.quantize.qparams.zero_points = static_cast<const std::int32_t*>(there.choose.zero_points);
-  Status status = run(there);
-  chosen.bring(p.choose);
-  codes.bring(p.quantize.codes);
-  return status;
-}
-
 // Weights in the GPU's layout, converted from the CPU's element by element.
 class WeightsOnGpu {
  public:
@@ -360,105 +116,84 @@ class WeightsOnGpu {
   PackedWeights::State state_;
 };
 
-template <class Run>
-Status staged(const linear::Params& p, Run run) {
-  OnGpu x(p.x, reach(p.m, p.k, p.x_stride, static_cast<std::int64_t>(size_of(p.x_dtype))), size_of(p.x_dtype));
-  OnGpu x_scales(p.x_scales, p.x_scales == nullptr ? 0 : p.m * 4, 4);
-  linear::Params there = p;
-  there.x = x.as<void>();
-  if (p.x_scales != nullptr) there.x_scales = x_scales.as<float>();
-  std::deque<WeightsOnGpu> weights;
-  std::deque<OnGpu> y, bias, residual;
-  for (std::size_t i = 0; i < p.count; ++i) {
-    const linear::Matrix& from = p.matrices[i];
-    const std::size_t size = size_of(from.spec.y_dtype);
-    const auto bytes = [&](std::int64_t stride) {
-      return reach(p.m, from.spec.n, stride, static_cast<std::int64_t>(size));
-    };
-    weights.emplace_back(*from.weights);
-    y.emplace_back(from.y, bytes(from.y_stride), size);
-    bias.emplace_back(from.bias, from.bias == nullptr ? 0 : from.spec.n * 4, 4);
-    residual.emplace_back(from.residual, from.residual == nullptr ? 0 : bytes(from.residual_stride), size);
-    linear::Matrix& to = there.matrices[i];
-    to.weights = weights.back().state();
-    to.y = y.back().as<std::byte>();
-    if (from.bias != nullptr) to.bias = bias.back().as<float>();
-    if (from.residual != nullptr) to.residual = from.residual == from.y ? to.y : residual.back().as<const std::byte>();
+// Replaces each pointer to a run's memory by one to a copy on the GPU, and brings back what the run wrote.
+class Staging {
+ public:
+  template <class T>
+  void operator()(T*& pointer, const Area& area) {
+    if (pointer == nullptr) return;
+    pointer = copy<T>(pointer, area.reach(), area.element_bytes);
   }
-  Status status = run(there);
-  x.expect_unchanged();
-  x_scales.expect_unchanged();
-  for (std::size_t i = 0; i < p.count; ++i) {
-    weights[i].expect_unchanged();
-    bias[i].expect_unchanged();
-    residual[i].expect_unchanged();
-    y[i].bring(p.matrices[i].y);
+  // All bytes that a strided view spans.
+  template <class Void>
+  void operator()(BasicTensorView<Void>& view) {
+    if (view.data == nullptr) return;
+    const ByteSpan span = bytes_of(view);
+    auto* begin = reinterpret_cast<std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>*>(span.begin);
+    view.data = copy(begin, static_cast<std::int64_t>(span.end - span.begin), size_of(view.dtype)) +
+                (reinterpret_cast<std::uintptr_t>(view.data) - span.begin);
   }
-  return status;
-}
+  void operator()(const PackedWeights::State*& weights) {
+    const auto there = std::make_shared<WeightsOnGpu>(*weights);
+    afterwards_.emplace_back([there] { there->expect_unchanged(); });
+    weights = there->state();
+  }
+  // Copies the results to the host; fails the test where a run wrote its input, or beyond an output.
+  void finish() {
+    for (const auto& step : afterwards_) step();
+  }
 
-template <class Params>
-const auto& problem_of(const Params& p) {
-  return p.problem;
-}
-inline DynamicQuantize::Problem problem_of(const dynamic_quantize::Params& p) {
-  auto problem = affine::problem_of<DynamicQuantize>(p.quantize.problem);
-  problem.method = p.choose.problem.method;
-  problem.eps = p.choose.problem.eps;
-  return problem;
-}
-inline Linear::Problem problem_of(const linear::Params& p) {
-  Linear::Problem problem{
-      .m_max = p.m, .k = p.k, .x_dtype = p.x_dtype, .math = p.math, .non_finite = p.non_finite, .format = p.format};
-  for (std::size_t i = 0; i < p.count; ++i) problem.matrices.push_back(p.matrices[i].spec);
-  return problem;
-}
-
-template <class Problem>
-std::int64_t k_of(const Problem& problem) {
-  if constexpr (requires { problem.k; })
-    return problem.k;
-  else
-    return affine::last_of(problem.shape);
-}
+ private:
+  template <class T>
+  T* copy(T* host, std::int64_t bytes, std::size_t element) {
+    const auto there = std::make_shared<OnGpu>(host, bytes, element);
+    if constexpr (std::is_const_v<T>)
+      afterwards_.emplace_back([there] { there->expect_unchanged(); });
+    else
+      afterwards_.emplace_back([there, host] { there->bring(host); });
+    return there->template as<T>();
+  }
+  std::vector<std::function<void()>> afterwards_;
+};
 
 // Wraps the entry of a CUDA kernel: copies to the GPU, launches and copies back.
 template <class Op>
 KernelEntry through_gpu(const Kernel& kernel) {
   using Params = typename OpTraits<Op>::Params;
-  return {&kernel, [](const void*, const void*, int) -> std::size_t { return 0; },
+  static thread_local typename Op::Problem problem;  // a run's workspace is asked for just before the run
+  return {&kernel,
+          [](const void*, const void* asked, int) -> std::size_t {
+            problem = *static_cast<const typename Op::Problem*>(asked);
+            return 0;
+          },
           [](const void* table, const void* params, const Exec&) -> Status {
             const auto& of = *static_cast<const Kernel*>(table);
-            const auto& host = *static_cast<const Params*>(params);
-            return staged(host, [&](const Params& there) -> Status {
-              detail::Gpu& device = *gpu()->state().gpu;
-              const auto& problem = problem_of(there);
-              const std::size_t bytes = of.entry.workspace_bytes(of.entry.table, &problem, 1);
-              const std::vector<std::uint8_t> poison(bytes + 256, 0xEE);  // aligned, as is its copy
-              const auto skip = (256 - reinterpret_cast<std::uintptr_t>(poison.data()) % 256) % 256;
-              OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
-              auto run = device.start(0, of.info.op, k_of(problem));
-              if (!run.ok()) return std::move(run).error();
-              run->launch.tuning = asked_tuning;
-              Status launched = of.entry.run(
-                  of.entry.table, &there, {gpu()->state().threads, {workspace.as<std::byte>(), bytes}, &run->launch});
-              workspace.read();  // its guards
-              return launched.ok() ? gpu()->stream().synchronize() : std::move(launched);
-            });
+            Params there = *static_cast<const Params*>(params);
+            Staging staging;
+            OpTraits<Op>::memory(there, staging);
+            detail::Gpu& device = *gpu()->state().gpu;
+            const std::size_t bytes = of.entry.workspace_bytes(of.entry.table, &problem, 1);
+            const std::vector<std::uint8_t> poison(bytes + 256, 0xEE);  // aligned, as is its copy
+            const auto skip = (256 - reinterpret_cast<std::uintptr_t>(poison.data()) % 256) % 256;
+            OnGpu workspace(poison.data() + skip, static_cast<std::int64_t>(bytes));
+            auto run = device.start(0, of.info.op, OpTraits<Op>::facts(problem)->k);
+            if (!run.ok()) return std::move(run).error();
+            run->launch.tuning = asked_tuning;
+            Status launched = of.entry.run(of.entry.table, &there,
+                                           {gpu()->state().threads, {workspace.as<std::byte>(), bytes}, &run->launch});
+            workspace.read();  // its guards
+            Status done = launched.ok() ? gpu()->stream().synchronize() : std::move(launched);
+            staging.finish();
+            return done;
           }};
 }
 
 inline KernelEntry through_gpu(const Kernel& kernel) {
-  if (kernel.info.op == "ternary_quantize") return through_gpu<TernaryQuantize>(kernel);
-  if (kernel.info.op == "ternary_dequantize") return through_gpu<TernaryDequantize>(kernel);
-  if (kernel.info.op == "linear") return through_gpu<Linear>(kernel);
-  if (kernel.info.op == "affine_quantize") return through_gpu<AffineQuantize>(kernel);
-  if (kernel.info.op == "affine_dequantize") return through_gpu<AffineDequantize>(kernel);
-  if (kernel.info.op == "fake_quantize") return through_gpu<FakeQuantize>(kernel);
-  if (kernel.info.op == "fake_quantize_backward") return through_gpu<FakeQuantizeBackward>(kernel);
-  if (kernel.info.op == "choose_qparams") return through_gpu<ChooseQparams>(kernel);
-  if (kernel.info.op == "dynamic_quantize") return through_gpu<DynamicQuantize>(kernel);
-  return through_gpu<ActivationQuantize>(kernel);
+#define OP(name, Op) \
+  if (kernel.info.op == #name) return through_gpu<Op>(kernel);
+  TERN_OPS(OP)
+#undef OP
+  return {};
 }
 
 }  // namespace tern::test

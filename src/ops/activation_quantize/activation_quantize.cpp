@@ -42,10 +42,13 @@ Result<Params> Op::bind(const ActivationQuantize::Problem& p, const ActivationQu
                 .sums = static_cast<std::int32_t*>(args.sums.data)};
 }
 
-Work Op::work(const Params& params) {
-  const auto& p = params.problem;
-  const std::int64_t each_token = sizeof(float) + sizeof(std::int32_t);
-  return {.bytes = p.m * (p.k * (element_bytes(p.dtype) + 1) + each_token), .operations = p.m * p.k};
+ActivationQuantize::Problem Op::problem(const ProblemWords& words) {
+  return {.m = words.m.value_or(words.rows), .k = words.k, .dtype = words.dtype.value_or(DType::f32)};
+}
+
+std::string Op::text(const ProblemWords& words) {
+  const auto p = problem(words);
+  return fmt::format("activation_quantize of {} x {} {}, every token by its largest, i8", p.m, p.k, name(p.dtype));
 }
 
 namespace activation_quantize {

@@ -5,7 +5,7 @@
 
 #include "base/elements.h"
 #include "ops/activation_quantize/simd_table.h"
-#include "ops/kernel.h"
+#include "ops/op.h"
 #include "tern/linear.h"
 
 namespace tern {
@@ -62,7 +62,27 @@ struct OpTraits<ActivationQuantize> {
   static Result<Params> bind(const ActivationQuantize::Problem& problem, const ActivationQuantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return params.problem.m == 0 || params.problem.k == 0; }
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& p) { return p.problem.m * p.problem.k; }
+
+  static constexpr Words kWords = Words::of(Word::m);
+  static constexpr std::string_view kScheme = "token_i8";
+  static ActivationQuantize::Problem problem(const ProblemWords& words);
+  static std::string text(const ProblemWords& words);
+  template <class Args, class See>
+  static void operands(const ActivationQuantize::Problem& p, Args& args, See&& see) {
+    see("x", args.x, p.dtype, Shape{p.m, p.k});
+    see("q", args.q, DType::i8, Shape{p.m, p.k});
+    see("scales", args.scales, DType::f32, Shape{p.m});
+    see("sums", args.sums, DType::i32, Shape{p.m});
+  }
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    const auto& problem = p.problem;
+    see(p.x, Area::strided(problem.m, problem.k, p.x_stride, size_of(problem.dtype)));
+    see(p.q, Area::strided(problem.m, problem.k, p.q_stride));
+    see(p.scales, Area::dense(problem.m, 4));
+    see(p.sums, Area::dense(problem.m, 4));
+  }
 };
 
 namespace activation_quantize {

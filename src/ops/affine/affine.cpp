@@ -102,6 +102,12 @@ namespace affine {
 
 int axis_of(const Shape& shape, const AffineGranularity& g) { return g.axis < 0 ? g.axis + shape.rank() : g.axis; }
 std::int64_t last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
+Shape code_shape(const Shape& shape, Format format) {
+  Shape codes = shape;
+  if (shape.rank() > 0) codes[shape.rank() - 1] = row_bytes(format, shape[shape.rank() - 1]);
+  return codes;
+}
+
 std::int64_t rows_of(const Shape& shape) {
   std::int64_t rows = 1;
   for (int i = 0; i + 1 < shape.rank(); ++i) rows *= shape[i];

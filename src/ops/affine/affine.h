@@ -9,6 +9,7 @@
 
 #include "base/views.h"
 #include "format/format.h"
+#include "ops/op.h"
 #include "tern/affine.h"
 
 namespace tern::affine {
@@ -49,6 +50,24 @@ typename Op::Problem problem_of(const Problem& p) {
   to.even_groups = p.even_groups;
   return to;
 }
+// A problem in words: a matrix, whose rows are tokens.
+template <class Op>
+typename Op::Problem problem_of_words(const ProblemWords& words) {
+  typename Op::Problem p;
+  p.shape = {words.rows, words.k};
+  p.granularity = words.granularity.kind == Granularity::Kind::tensor ? AffineGranularity::tensor()
+                  : words.granularity.kind == Granularity::Kind::row
+                      ? AffineGranularity::token()
+                      : AffineGranularity::group(words.granularity.group_size);
+  p.dtype = words.dtype.value_or(DType::f32);
+  p.format = words.format.value_or(Format::s8);
+  p.zero_points = words.zero_points.value_or(false);
+  if constexpr (requires { p.method; }) {
+    p.method = words.method;
+    p.zero_points = words.zero_points.value_or(p.method == QparamsMethod::minmax);
+  }
+  return p;
+}
 // The range that codes are clamped to; a bound that is not given is the format's. Without zero points the range must
 // contain 0.
 Result<CodeRange> code_bounds(std::string_view op, Format format, std::optional<int> q_min, std::optional<int> q_max,
@@ -62,6 +81,30 @@ int axis_of(const Shape& shape, const AffineGranularity& granularity);
 std::int64_t rows_of(const Shape& shape);
 std::int64_t last_of(const Shape& shape);
 inline bool is_empty(const Shape& shape) { return rows_of(shape) == 0 || last_of(shape) == 0; }
+inline std::int64_t elements_of(const Shape& shape) { return rows_of(shape) * last_of(shape); }
+
+// Codes of a tensor: as its shape, the last axis as many bytes as its codes take.
+Shape code_shape(const Shape& shape, Format format);
+inline Area code_area(const Shape& shape, Format format, std::int64_t stride_bytes) {
+  return Area::strided(rows_of(shape), row_bytes(format, last_of(shape)), stride_bytes);
+}
+// The number of scales of a problem that was checked.
+template <class Problem>
+std::int64_t scales_of(const Problem& p) {
+  return *affine_scale_count(p.shape, p.granularity);
+}
+// The scales and zero points among the operands of a call, and among a run's memory.
+template <class Problem, class Args, class See>
+void see_qparams(const Problem& p, Args& args, See&& see) {
+  const Shape ranges{scales_of(p)};
+  see("scales", args.scales, p.scale_dtype, ranges);
+  if (p.zero_points) see("zero_points", args.zero_points, DType::i32, ranges);
+}
+template <class Q, class See>
+void see_memory(Q& qparams, See&& see) {
+  see(qparams.scales, Area::dense(qparams.count, size_of(qparams.scale_dtype)));
+  see(qparams.zero_points, Area::dense(qparams.count, 4));
+}
 
 // The indices of an element, computed by place_of() from its row-major number. offset() gives the element's offset in a
 // strided tensor, range_of() the number of its scale. This is the definition; the references use it.
@@ -91,9 +134,6 @@ struct QparamsRules {
   bool reciprocal = false;
   DType math = DType::f32;  // the type 1/s is computed in
 };
-inline std::int64_t bytes_of(const Qparams& qparams) {
-  return qparams.count * (static_cast<std::int64_t>(size_of(qparams.scale_dtype)) + (qparams.zero_points == nullptr ? 0 : 4));
-}
 // The rules of a problem that computes x/s and clamps codes to q.
 template <class Problem>
 QparamsRules rules_of(const Problem& p, CodeRange q) {

@@ -38,12 +38,4 @@ Result<Params> Op::bind(const AffineDequantize::Problem& p, const AffineDequanti
                 .y = args.y};
 }
 
-Work Op::work(const Params& params) {
-  const Shape& shape = params.problem.shape;
-  const std::int64_t rows = affine::rows_of(shape), k = affine::last_of(shape);
-  return {.bytes = rows * row_bytes(params.problem.format, k) + rows * k * element_bytes(params.problem.dtype) +
-                   affine::bytes_of(params.qparams),
-          .operations = rows * k};
-}
-
 }  // namespace tern

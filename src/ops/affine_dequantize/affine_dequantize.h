@@ -4,7 +4,7 @@
 
 #include "ops/affine/affine.h"
 #include "ops/affine_dequantize/simd_table.h"
-#include "ops/kernel.h"
+#include "ops/op.h"
 #include "tern/affine.h"
 
 namespace tern {
@@ -37,7 +37,25 @@ struct OpTraits<AffineDequantize> {
   static Result<Params> bind(const AffineDequantize::Problem& problem, const AffineDequantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& p) { return affine::elements_of(p.problem.shape); }
+
+  static constexpr Words kWords = Words::of(Word::granularity, Word::format);
+  static constexpr std::string_view kScheme = "affine";
+  static AffineDequantize::Problem problem(const ProblemWords& words) {
+    return affine::problem_of_words<AffineDequantize>(words);
+  }
+  template <class Args, class See>
+  static void operands(const AffineDequantize::Problem& p, Args& args, See&& see) {
+    see("codes", args.codes, code_dtype(p.format), affine::code_shape(p.shape, p.format));
+    affine::see_qparams(p, args, see);
+    see("y", args.y, p.dtype, p.shape);
+  }
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    see(p.codes, affine::code_area(p.problem.shape, p.problem.format, p.code_row_bytes));
+    affine::see_memory(p.qparams, see);
+    see(p.y);
+  }
 };
 
 namespace affine_dequantize {

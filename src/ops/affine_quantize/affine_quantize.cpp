@@ -37,12 +37,4 @@ Result<Params> Op::bind(const AffineQuantize::Problem& p, const AffineQuantize::
   return params;
 }
 
-Work Op::work(const Params& params) {
-  const Shape& shape = params.problem.shape;
-  const std::int64_t rows = affine::rows_of(shape), k = affine::last_of(shape);
-  return {.bytes = rows * k * element_bytes(params.problem.dtype) + rows * row_bytes(params.problem.format, k) +
-                   affine::bytes_of(params.qparams),
-          .operations = rows * k};
-}
-
 }  // namespace tern

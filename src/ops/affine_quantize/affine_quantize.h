@@ -3,7 +3,7 @@
 
 #include "ops/affine/affine.h"
 #include "ops/affine_quantize/simd_table.h"
-#include "ops/kernel.h"
+#include "ops/op.h"
 #include "tern/affine.h"
 
 namespace tern {
@@ -45,7 +45,25 @@ struct OpTraits<AffineQuantize> {
   static Result<Params> bind(const AffineQuantize::Problem& problem, const AffineQuantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& p) { return affine::elements_of(p.problem.shape); }
+
+  static constexpr Words kWords = Words::of(Word::granularity, Word::format);
+  static constexpr std::string_view kScheme = "affine";
+  static AffineQuantize::Problem problem(const ProblemWords& words) {
+    return affine::problem_of_words<AffineQuantize>(words);
+  }
+  template <class Args, class See>
+  static void operands(const AffineQuantize::Problem& p, Args& args, See&& see) {
+    see("x", args.x, p.dtype, p.shape);
+    affine::see_qparams(p, args, see);
+    see("codes", args.codes, code_dtype(p.format), affine::code_shape(p.shape, p.format));
+  }
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    see(p.x);
+    affine::see_memory(p.qparams, see);
+    see(p.codes, affine::code_area(p.problem.shape, p.problem.format, p.code_row_bytes));
+  }
 };
 
 namespace affine_quantize {

@@ -95,11 +95,4 @@ Result<choose_qparams::Params> Op::bind(const ChooseQparams::Problem& p, const C
   return choose_qparams::check_args({kName, device}, p, args.x, args.scales, args.zero_points);
 }
 
-Work Op::work(const Params& params) {
-  const auto& p = params.problem;
-  const std::int64_t n = affine::rows_of(p.shape) * affine::last_of(p.shape);
-  const std::int64_t each = element_bytes(p.scale_dtype) + (params.zero_points == nullptr ? 0 : 4);
-  return {.bytes = n * element_bytes(p.dtype) + params.count * each, .operations = n};
-}
-
 }  // namespace tern

@@ -5,7 +5,7 @@
 #include "ops/affine/affine.h"
 #include "ops/choose_qparams/rule.h"
 #include "ops/choose_qparams/simd_table.h"
-#include "ops/kernel.h"
+#include "ops/op.h"
 #include "tern/qparams.h"
 
 namespace tern {
@@ -58,7 +58,24 @@ struct OpTraits<ChooseQparams> {
   static Result<Params> bind(const ChooseQparams::Problem& problem, const ChooseQparams::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& p) { return affine::elements_of(p.problem.shape); }
+
+  static constexpr Words kWords = Words::of(Word::granularity, Word::format, Word::method);
+  static constexpr std::string_view kScheme = "affine";
+  static ChooseQparams::Problem problem(const ProblemWords& words) {
+    return affine::problem_of_words<ChooseQparams>(words);
+  }
+  template <class Args, class See>
+  static void operands(const ChooseQparams::Problem& p, Args& args, See&& see) {
+    see("x", args.x, p.dtype, p.shape);
+    affine::see_qparams(p, args, see);
+  }
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    see(p.x);
+    see(p.scales, Area::dense(p.count, size_of(p.problem.scale_dtype)));
+    see(p.zero_points, Area::dense(p.count, 4));
+  }
 };
 
 namespace choose_qparams {

@@ -55,6 +55,4 @@ Result<Params> Op::bind(const DynamicQuantize::Problem& p, const DynamicQuantize
   return Params{choose, quantize};
 }
 
-Work Op::work(const Params& params) { return OpTraits<AffineQuantize>::work(params.quantize); }
-
 }  // namespace tern

@@ -43,11 +43,4 @@ Result<Params> Op::bind(const FakeQuantize::Problem& p, const FakeQuantize::Args
   return params;
 }
 
-Work Op::work(const Params& params) {
-  const Shape& shape = params.problem.shape;
-  const std::int64_t n = affine::rows_of(shape) * affine::last_of(shape);
-  const std::int64_t each = 2 * element_bytes(params.problem.dtype) + (params.mask == nullptr ? 0 : 1);
-  return {.bytes = n * each + affine::bytes_of(params.qparams), .operations = n};
-}
-
 }  // namespace tern

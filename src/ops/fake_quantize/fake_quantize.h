@@ -4,7 +4,7 @@
 
 #include "ops/affine/affine.h"
 #include "ops/fake_quantize/simd_table.h"
-#include "ops/kernel.h"
+#include "ops/op.h"
 #include "tern/fake_quantize.h"
 
 namespace tern {
@@ -53,7 +53,27 @@ struct OpTraits<FakeQuantize> {
   static Result<Params> bind(const FakeQuantize::Problem& problem, const FakeQuantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return affine::is_empty(params.problem.shape); }
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& p) { return affine::elements_of(p.problem.shape); }
+
+  static constexpr Words kWords = Words::of(Word::granularity, Word::format);
+  static constexpr std::string_view kScheme = "affine";
+  static FakeQuantize::Problem problem(const ProblemWords& words) {
+    return affine::problem_of_words<FakeQuantize>(words);
+  }
+  template <class Args, class See>
+  static void operands(const FakeQuantize::Problem& p, Args& args, See&& see) {
+    see("x", args.x, p.dtype, p.shape);
+    affine::see_qparams(p, args, see);
+    see("y", args.y, p.dtype, p.shape);
+    if (p.mask) see("mask", args.mask, DType::u8, p.shape);
+  }
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    see(p.x);
+    affine::see_memory(p.qparams, see);
+    see(p.y);
+    see(p.mask, affine::code_area(p.problem.shape, Format::u8, p.mask_row_bytes));
+  }
 };
 
 namespace fake_quantize {

@@ -76,12 +76,4 @@ void fake_quantize_backward::write_gradients(const Params& params, std::int64_t 
   write_element(params.grad_zero_points, p.scale_dtype, range, -((outside_sum * s) * p.grad_factor));
 }
 
-Work Op::work(const Params& params) {
-  const auto& p = params.problem;
-  const std::int64_t n = affine::rows_of(p.shape) * affine::last_of(p.shape), element = element_bytes(p.dtype);
-  const std::int64_t gradients = p.qparam_gradients ? 2 * params.qparams.count * element_bytes(p.scale_dtype) : 0;
-  return {.bytes = n * (2 * element + (p.from_mask ? 1 : element)) + affine::bytes_of(params.qparams) + gradients,
-          .operations = n};
-}
-
 }  // namespace tern

@@ -233,18 +233,27 @@ bool Op::empty(const Params& params) {
   return true;
 }
 
-Work Op::work(const Params& params) {
-  Work work{.bytes = params.m * params.k * element_bytes(params.x_dtype)};
-  if (params.x_scales != nullptr) work.bytes += params.m * std::int64_t{sizeof(float)};
-  for (std::size_t i = 0; i < params.count; ++i) {
-    const linear::Matrix& m = params.matrices[i];
-    const std::int64_t n = m.spec.n, outputs = params.m * n * element_bytes(m.spec.y_dtype);
-    work.bytes += n * row_bytes(params.format, params.k) + outputs + (m.residual == nullptr ? 0 : outputs);
-    work.bytes += make_ranges(n, params.k, m.spec.granularity).total * std::int64_t{sizeof(float)};
-    if (m.bias != nullptr) work.bytes += n * std::int64_t{sizeof(float)};
-    work.operations += 2 * params.m * n * params.k;
-  }
-  return work;
+std::int64_t Op::operations(const Params& params) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < params.count; ++i) sum += 2 * params.m * params.matrices[i].spec.n * params.k;
+  return sum;
+}
+
+Linear::Problem Op::problem(const ProblemWords& words) {
+  Linear::Problem p{.m_max = words.m.value_or(1),
+                    .k = words.k,
+                    .x_dtype = words.dtype.value_or(words.math == LinearMath::w2a8 ? DType::i8 : DType::f32),
+                    .math = words.math,
+                    .format = words.format.value_or(Format::i2)};
+  p.matrices = {{.n = words.rows, .granularity = words.granularity, .y_dtype = words.y_dtype}};
+  return p;
+}
+
+std::string Op::text(const ProblemWords& words) {
+  const Linear::Problem p = problem(words);
+  return fmt::format("linear of {} {} {} with {} x {} weights in {}, scales by {}, {}", p.m_max,
+                     p.m_max == 1 ? "token" : "tokens", name(p.x_dtype), words.rows, p.k, name(p.format),
+                     name(words.granularity), name(p.math));
 }
 
 }  // namespace tern

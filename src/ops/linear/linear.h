@@ -10,10 +10,10 @@
 
 #include <array>
 
-#include "ops/kernel.h"
 #include "ops/dot/cpu_tuning.h"
 #include "ops/dot/packed_weights.h"
 #include "ops/dot/simd_table.h"
+#include "ops/op.h"
 
 namespace tern {
 namespace linear {
@@ -74,7 +74,29 @@ struct OpTraits<Linear> {
   static Result<ProblemFacts> facts(const Linear::Problem& problem);
   static Result<Params> bind(const Linear::Problem& problem, const Linear::Args& args, DeviceId device = {});
   static bool empty(const Params& params);
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& params);
+
+  static constexpr Words kWords = Words::of(Word::granularity, Word::format, Word::m, Word::math, Word::y,
+                                            Word::precision, Word::tuning, Word::model, Word::baselines);
+  static Linear::Problem problem(const ProblemWords& words);
+  static std::string text(const ProblemWords& words);
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    see(p.x, Area::strided(p.m, p.k, p.x_stride, size_of(p.x_dtype)));
+    see(p.x_scales, Area::dense(p.m, 4));
+    for (std::size_t i = 0; i < p.count; ++i) {
+      auto& matrix = p.matrices[i];
+      const std::int64_t n = matrix.spec.n;
+      const std::size_t element = size_of(matrix.spec.y_dtype);
+      const bool in_place = matrix.residual == matrix.y;
+      see(matrix.weights);
+      see(matrix.bias, Area::dense(n, 4));
+      if (!in_place) see(matrix.residual, Area::strided(p.m, n, matrix.residual_stride, element));
+      see(matrix.y, Area::strided(p.m, n, matrix.y_stride, element));
+      if constexpr (!std::is_const_v<P>)
+        if (in_place) matrix.residual = matrix.y;
+    }
+  }
 };
 
 namespace linear {

@@ -54,10 +54,13 @@ Error ternary_dequantize::invalid_code_error(const Params& params) {
   return error(Code::internal, OpTraits<TernaryDequantize>::kName, "a kernel refused codes that are all valid");
 }
 
-Work Op::work(const Params& params) {
-  const auto& p = params.problem;
-  const std::int64_t n = p.rows * p.k, scale_bytes = params.ranges.total * std::int64_t{sizeof(float)};
-  return {.bytes = p.rows * row_bytes(p.format, p.k) + scale_bytes + n * element_bytes(p.dtype), .operations = n};
+TernaryDequantize::Problem Op::problem(const ProblemWords& words) {
+  return {.rows = words.rows,
+          .k = words.k,
+          .dtype = words.dtype.value_or(DType::f32),
+          .scheme = words.scheme,
+          .granularity = words.granularity,
+          .format = words.format.value_or(default_format(words.scheme))};
 }
 
 }  // namespace tern

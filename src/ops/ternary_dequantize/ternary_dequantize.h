@@ -3,7 +3,7 @@
 #pragma once
 
 #include "format/ranges.h"
-#include "ops/kernel.h"
+#include "ops/op.h"
 #include "ops/ternary_dequantize/simd_table.h"
 #include "tern/quantize.h"
 
@@ -45,7 +45,23 @@ struct OpTraits<TernaryDequantize> {
   static Result<Params> bind(const TernaryDequantize::Problem& problem, const TernaryDequantize::Args& args,
                              DeviceId device = {});
   static bool empty(const Params& params) { return params.ranges.total == 0; }
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& p) { return p.problem.rows * p.problem.k; }
+
+  static constexpr Words kWords = Words::of(Word::scheme, Word::granularity, Word::format);
+  static TernaryDequantize::Problem problem(const ProblemWords& words);
+  template <class Args, class See>
+  static void operands(const TernaryDequantize::Problem& p, Args& args, See&& see) {
+    see("codes", args.codes, code_dtype(p.format), Shape{p.rows, row_bytes(p.format, p.k)});
+    see("scales", args.scales, DType::f32, Shape{make_ranges(p.rows, p.k, p.granularity).total});
+    see("y", args.y, p.dtype, Shape{p.rows, p.k});
+  }
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    const auto& problem = p.problem;
+    see(p.codes, Area::strided(problem.rows, row_bytes(problem.format, problem.k), p.codes_stride));
+    see(p.scales, Area::dense(p.ranges.total, 4));
+    see(p.y, Area::strided(problem.rows, problem.k, p.y_stride, size_of(problem.dtype)));
+  }
 };
 
 namespace ternary_dequantize {

@@ -111,11 +111,13 @@ Error ternary_quantize::scale_error(const Params& params, std::int64_t range, do
                whose, scale, std::numeric_limits<float>::max()));
 }
 
-Work Op::work(const Params& params) {
-  const auto& p = params.problem;
-  const std::int64_t n = p.rows * p.k, scale_bytes = params.ranges.total * std::int64_t{sizeof(float)};
-  const std::int64_t code_bytes = params.codes == nullptr ? 0 : p.rows * row_bytes(p.format, p.k);
-  return {.bytes = n * element_bytes(p.dtype) + code_bytes + scale_bytes, .operations = n};
+TernaryQuantize::Problem Op::problem(const ProblemWords& words) {
+  return {.rows = words.rows,
+          .k = words.k,
+          .dtype = words.dtype.value_or(DType::f32),
+          .scheme = words.scheme,
+          .granularity = words.granularity,
+          .format = words.format.value_or(default_format(words.scheme))};
 }
 
 }  // namespace tern

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "format/ranges.h"
-#include "ops/kernel.h"
+#include "ops/op.h"
 #include "ops/ternary_quantize/simd_table.h"
 #include "tern/layout.h"
 #include "tern/quantize.h"
@@ -70,7 +70,26 @@ struct OpTraits<TernaryQuantize> {
   // Binds a run that computes only the one scale of all rows, on a CPU. It needs no codes.
   static Result<Params> bind_scale(const TernaryQuantize::Problem& problem, const TernaryQuantize::Args& args);
   static bool empty(const Params& params) { return params.ranges.total == 0; }
-  static Work work(const Params& params);
+  static std::int64_t operations(const Params& p) { return p.problem.rows * p.problem.k; }
+
+  static constexpr Words kWords = Words::of(Word::scheme, Word::granularity, Word::format);
+  static TernaryQuantize::Problem problem(const ProblemWords& words);
+  template <class Args, class See>
+  static void operands(const TernaryQuantize::Problem& p, Args& args, See&& see) {
+    const std::int64_t ranges = make_ranges(p.rows, p.k, p.granularity).total;
+    see("x", args.x, p.dtype, Shape{p.rows, p.k});
+    see("codes", args.codes, code_dtype(p.format), Shape{p.rows, row_bytes(p.format, p.k)});
+    see("scales", args.scales, DType::f32, Shape{ranges});
+    if (p.scale_given) see("given_scale", args.given_scale, DType::f32, Shape{1});
+  }
+  template <class P, class See>
+  static void memory(P& p, See&& see) {
+    const auto& problem = p.problem;
+    see(p.x, Area::strided(problem.rows, problem.k, p.x_stride, size_of(problem.dtype)));
+    see(p.codes, Area::strided(problem.rows, row_bytes(problem.format, problem.k), p.codes_stride));
+    see(p.scales, Area::dense(p.ranges.total, 4));
+    see(p.given, Area::dense(p.given_step == 0 ? 1 : p.ranges.total, 4));
+  }
 };
 
 namespace ternary_quantize {
