@@ -77,9 +77,8 @@ if(TERN_SANITIZE)
   return()
 endif()
 # The program whose instructions scripts/test-deep counts.
-add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp
-                               ${PROJECT_SOURCE_DIR}/tests/callgrind/affine.cpp)
-target_link_libraries(callgrind_cases PRIVATE tern_static tern_flags)
+add_executable(callgrind_cases ${PROJECT_SOURCE_DIR}/tests/callgrind/main.cpp)
+target_link_libraries(callgrind_cases PRIVATE tern_lab tern_flags)
 target_include_directories(callgrind_cases PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(callgrind_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 # Makes a model of any size to try the commands on.

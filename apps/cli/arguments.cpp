@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 
-#include "lab/bench.h"
 #include "log.h"
 #include "run_clock.h"
 
@@ -26,33 +26,13 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
   return value;
 }
 
-// The formats that --format accepts for an op.
-std::vector<Format> formats_of(const std::string& op) {
-  if (op == "linear") return {Format::i2, Format::b3, Format::s8, Format::s4};
-  if (is_affine(op)) return {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
-  return {Format::i2, Format::s2, Format::i8, Format::b3};
-}
-
 Result<Format> parse_format_of(const std::string& op, const std::string& text) {
   std::vector<std::string_view> words;
-  for (const Format format : formats_of(op)) {
+  for (const Format format : lab::formats_of(op)) {
     if (name(format) == text) return format;
     words.push_back(name(format));
   }
   return bad_argument("--format", fmt::format("'{}' is not one of {}", escaped(text, 40), fmt::join(words, ", ")));
-}
-
-// Refuses an option that has no meaning for the op.
-Status refuse_scheme(const SchemeArguments& arguments, const std::string& op) {
-  if (arguments.scheme_given && !op.starts_with("ternary_"))
-    return bad_argument("--scheme",
-                        fmt::format("{} has no --scheme; ternary_quantize and ternary_dequantize have", op));
-  if (op != "activation_quantize") return {};
-  if (arguments.granularity_given)
-    return bad_argument("--granularity", "activation_quantize has no --granularity: every token has its scale");
-  if (!arguments.format.empty())
-    return bad_argument("--format", "activation_quantize has no --format: its codes are i8");
-  return {};
 }
 
 }  // namespace
@@ -79,13 +59,19 @@ std::function<std::string(const std::string&)> whole_number(std::int64_t least, 
 }
 
 Status check_op(const std::string& op, std::string where) {
-  const std::vector<std::string_view> ops = lab::bench_ops();
-  if (std::find(ops.begin(), ops.end(), op) != ops.end()) return {};
-  return bad_argument(std::move(where), fmt::format("'{}' is not one of {}", escaped(op, 40), fmt::join(ops, ", ")));
+  if (lab::find_op(op) != nullptr) return {};
+  return bad_argument(std::move(where),
+                      fmt::format("'{}' is not one of {}", escaped(op, 40), fmt::join(lab::op_names(), ", ")));
 }
-bool has_method(const std::string& op) { return op == "choose_qparams" || op == "dynamic_quantize"; }
-bool has_tokens(const std::string& op) { return op == "linear" || op == "activation_quantize"; }
-bool is_affine(const std::string& op) { return op.starts_with("affine_") || op.starts_with("fake_") || has_method(op); }
+
+Status check_word(const std::string& op, Word word, const std::string& option, const std::string& value) {
+  const lab::OpRecord& record = *lab::find_op(op);
+  if (record.words.has(word)) return {};
+  const std::string_view why = record.without(word);
+  const std::string given = value.empty() ? "" : fmt::format(" (it was given {})", value);
+  return bad_argument(option, why.empty() ? fmt::format("{} has no {}{}; {}", op, option, given, lab::ops_with(word))
+                                          : fmt::format("{} has no {}: {}", op, option, why));
+}
 
 void add_output_arguments(CLI::App& command, OutputArguments& arguments) {
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
@@ -139,14 +125,16 @@ void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int
 }
 
 Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op) {
-  if (const Status refused = refuse_scheme(arguments, op); !refused.ok()) return refused.error();
+  for (const auto& [given, word, option] : {std::tuple{arguments.scheme_given, Word::scheme, "--scheme"},
+                                            std::tuple{arguments.granularity_given, Word::granularity, "--granularity"},
+                                            std::tuple{!arguments.format.empty(), Word::format, "--format"}})
+    if (const Status refused = given ? check_word(op, word, option) : Status(); !refused.ok()) return refused.error();
   const Result<Scheme> scheme = parse_scheme(arguments.scheme);
   if (!scheme.ok()) return scheme.error();
   const Result<Granularity> granularity = parse_granularity(arguments.granularity);
   if (!granularity.ok()) return granularity.error();
-  const Format usual = is_affine(op) ? Format::s8 : default_format(*scheme);
-  const Result<Format> format =
-      arguments.format.empty() ? Result<Format>(usual) : parse_format_of(op, arguments.format);
+  if (arguments.format.empty()) return SchemeWords{*scheme, *granularity, {}};
+  const Result<Format> format = parse_format_of(op, arguments.format);
   if (!format.ok()) return format.error();
   return SchemeWords{*scheme, *granularity, *format};
 }
@@ -154,11 +142,10 @@ Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& o
 Result<DType> parse_dtype_of(const std::string& op, const std::string& text) {
   Result<DType> dtype = parse_dtype(text);
   if (dtype.ok()) return dtype;
-  return bad_argument("--dtype", fmt::format("'{}' is not one of {}, which {} takes", escaped(text, 40),
-                                             op == "linear"                ? "f32, f16, bf16, i8"
-                                             : op == "activation_quantize" ? "f32, f16, bf16"
-                                                                           : "f32, f64, f16, bf16",
-                                             op));
+  std::vector<std::string_view> known;
+  for (const DType taken : lab::dtypes_of(op)) known.push_back(name(taken));
+  return bad_argument(
+      "--dtype", fmt::format("'{}' is not one of {}, which {} takes", escaped(text, 40), fmt::join(known, ", "), op));
 }
 
 Result<RowsAndColumns> parse_rows_and_columns(const std::string& text) {
@@ -188,10 +175,6 @@ Result<float> parse_float(const std::string& option, const std::string& text) {
   return value;
 }
 
-Error only_linear_has(const std::string& option, const std::string& op) {
-  return bad_argument(option, fmt::format("{} has no {}; linear has", op, option));
-}
-
 void add_precision_argument(CLI::App& command, std::optional<std::string>& precision) {
   command
       .add_option("--precision", precision,
@@ -199,7 +182,7 @@ void add_precision_argument(CLI::App& command, std::optional<std::string>& preci
       ->type_name("NAME");
 }
 Result<Precision> parse_precision_of(const std::string& op, const std::string& precision, const char* beside) {
-  if (op != "linear") return only_linear_has("--precision", op);
+  if (const Status known = check_word(op, Word::precision, "--precision"); !known.ok()) return known.error();
   if (*beside != '\0')
     return bad_argument("--precision", fmt::format("'{}' was given with {}; give only one, because each sets the type",
                                                    precision, beside));
@@ -213,8 +196,8 @@ void add_method_argument(CLI::App& command, std::optional<std::string>& method) 
       ->type_name("NAME");
 }
 Result<QparamsMethod> parse_method(const std::optional<std::string>& method, const std::string& op) {
-  if (method && !has_method(op))
-    return bad_argument("--method", fmt::format("{} has no --method; choose_qparams and dynamic_quantize have", op));
+  if (method)
+    if (const Status known = check_word(op, Word::method, "--method"); !known.ok()) return known.error();
   return parse_qparams_method(method.value_or("absmax"));
 }
 

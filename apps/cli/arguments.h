@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "lab/op_record.h"
 #include "tern/context.h"
 #include "tern/observer.h"
 #include "tern/precision.h"
@@ -40,25 +41,22 @@ void refuse_empty_values(CLI::App& command);
 std::function<std::string(const std::string&)> whole_number(
     std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
-// Which options an op of `explain` and `bench` has: --method, --m, affine codes. check_op() refuses an unknown op with
-// a list of the known ones.
+// Refuses an unknown op with a list of the known ones, and an option whose word the op's problems do not have.
 Status check_op(const std::string& op, std::string where = "op");
-bool has_method(const std::string& op);
-bool has_tokens(const std::string& op);
-bool is_affine(const std::string& op);
+Status check_word(const std::string& op, Word word, const std::string& option, const std::string& value = {});
 
 // The words of a quantization, as typed.
 struct SchemeArguments {
   std::string scheme = "absmean";
   std::string granularity = "tensor";
-  std::string format;  // empty: what the scheme packs to, or s8 for affine ops
+  std::string format;  // empty: the op chooses
   bool scheme_given = false;
   bool granularity_given = false;
 };
 struct SchemeWords {
   Scheme scheme;
   Granularity granularity;
-  Format format;
+  std::optional<Format> format;  // empty: the op chooses
 };
 void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments);
 // The op, --m and the words of explain and bench.
@@ -79,10 +77,7 @@ Result<RowsAndColumns> parse_problem_shape(const std::string& text);  // the sam
 // Parses a float; an error names `option`.
 Result<float> parse_float(const std::string& option, const std::string& text);
 
-// The error for an option of linear that was given with another op.
-Error only_linear_has(const std::string& option, const std::string& op);
-
-// --precision, for linear only; `beside` names an option that also sets the type and was given, or is empty.
+// --precision; `beside` names an option that also sets the type and was given, or is empty.
 void add_precision_argument(CLI::App& command, std::optional<std::string>& precision);
 Result<Precision> parse_precision_of(const std::string& op, const std::string& precision, const char* beside);
 

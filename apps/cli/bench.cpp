@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <tuple>
 
 #include "arguments.h"
 #include "json.h"
@@ -71,21 +72,24 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   if (!words.ok()) return words.error();
   request.scheme = words->scheme;
   request.granularity = words->granularity;
-  if (!arguments.scheme.format.empty()) request.format = words->format;
+  request.format = words->format;
   if (!arguments.dtype.empty()) {
     const Result<DType> dtype = parse_dtype_of(arguments.op, arguments.dtype);
     if (!dtype.ok()) return dtype.error();
     request.dtype = *dtype;
   }
-  const bool linear = arguments.op == "linear";
-  if (arguments.math && !linear) return only_linear_has("--math", arguments.op);
-  if (arguments.y && !linear) return only_linear_has("--y", arguments.op);
+  for (const auto& [given, word, option] : {std::tuple{arguments.math.has_value(), Word::math, "--math"},
+                                            std::tuple{arguments.y.has_value(), Word::y, "--y"},
+                                            std::tuple{!arguments.model.empty(), Word::model, "--model"},
+                                            std::tuple{arguments.baselines, Word::baselines, "--baselines"},
+                                            std::tuple{!arguments.tuning.empty(), Word::tuning, "--tuning"}})
+    if (const Status known = given ? check_word(arguments.op, word, option) : Status(); !known.ok())
+      return known.error();
   if (arguments.y) {
     const Result<DType> y = parse_dtype(*arguments.y);
     if (!y.ok()) return Error{y.code(), y.error().message, "--y"};
     request.y_dtype = *y;
   }
-  if (!arguments.model.empty() && !linear) return only_linear_has("--model", arguments.op);
   if (arguments.precision) {
     const Result<Precision> precision = parse_precision_of(arguments.op, *arguments.precision,
                                                            arguments.y               ? "--y"
@@ -94,7 +98,6 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
     if (!precision.ok()) return precision.error();
     request.precision = *precision;
   }
-  if (arguments.baselines && !linear) return only_linear_has("--baselines", arguments.op);
   const Result<LinearMath> math = parse_linear_math(arguments.math.value_or("w2a8"));
   if (!math.ok()) return math.error();
   request.math = *math;
@@ -118,7 +121,6 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
                    "--from"};
     request.from_host = arguments.from == "pinned" ? lab::HostMemoryKind::pinned : lab::HostMemoryKind::pageable;
   }
-  if (!arguments.tuning.empty() && !linear) return only_linear_has("--tuning", arguments.op);
   const Result<Tuning> tuning = parse_tuning(arguments.tuning);
   if (!tuning.ok()) return tuning.error();
   request.tuning = *tuning;

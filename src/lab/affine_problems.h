@@ -137,17 +137,4 @@ inline AffineCodes random_codes(Random& random, DType dtype, Format format) {
   return in;
 }
 
-// Makes one element of x NaN or an infinity and returns its index.
-inline std::int64_t break_element(Random& random, DType dtype, std::vector<std::byte>& x) {
-  const std::int64_t at = random.below(static_cast<std::int64_t>(x.size() / size_of(dtype)));
-  write_element(x.data(), dtype, at, random.below(2) == 0 ? std::numeric_limits<double>::quiet_NaN() : -HUGE_VAL);
-  return at;
-}
-// Empty if the kernel's error names that element; otherwise says what is wrong.
-template <class T>
-std::string unless_named(const Result<T>& answer, std::int64_t at) {
-  if (!answer.ok() && answer.code() == Code::non_finite && answer.error().index == at) return {};
-  return fmt::format("what is not finite at element {} was not named", at);
-}
-
 }  // namespace tern::lab

@@ -7,10 +7,10 @@
 #include "base/errors.h"
 #include "base/options.h"
 #include "base/words.h"
-#include "lab/bench_ops.h"
 #include "lab/gpu_bench.h"
 #include "lab/linear_models.h"
 #include "lab/measure.h"
+#include "lab/op_record.h"
 #include "lab/plan_subject.h"
 #include "plan/context_state.h"
 
@@ -25,12 +25,6 @@ std::string utc_now() {
   gmtime_r(&now, &parts);
   char text[] = "2000-01-01T00:00:00Z";
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
-Result<const OpBench*> find_op(std::string_view op) {
-  for (const OpBench& entry : kOpBenches)
-    if (entry.op == op) return &entry;
-  return error(Code::invalid_argument, kWhere, "'{}' is not an op with a bench; known are {}", op, listed(bench_ops()));
 }
 
 Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<int>& threads) {
@@ -260,24 +254,13 @@ void compare_with_reference(std::vector<Record>& records) {
 
 std::string_view name(Weights weights) { return weights == Weights::cold ? "cold" : "warm"; }
 
-std::vector<std::string_view> bench_ops() {
-  std::vector<std::string_view> ops;
-  for (const OpBench& entry : kOpBenches) ops.push_back(entry.op);
-  return ops;
-}
-
-Status refuse_m(const BenchRequest& request) {
-  if (!request.m) return {};
-  return error(Code::invalid_argument, request.op, "{} has no m (it was given {}); rows and columns are its --shape",
-               request.op, *request.m);
-}
-
 namespace {
 
 // Applies the precision of a request, if it has one: sets the types, and a note that says which and why.
 Result<BenchRequest> with_precision(const BenchRequest& given, const Context& context, std::string& note) {
   if (!given.precision) return given;
-  if (given.op != "linear") return error(Code::invalid_argument, kWhere, "{} has no precision; linear has", given.op);
+  if (!find_op(given.op)->words.has(Word::precision))
+    return error(Code::invalid_argument, kWhere, "{} has no precision; {}", given.op, ops_with(Word::precision));
   if (given.dtype)
     return error(Code::invalid_argument, kWhere, "either precision {} or the dtype {}, not both",
                  name(*given.precision), name(*given.dtype));
@@ -294,7 +277,10 @@ Result<BenchReport> bench(const BenchRequest& given, const BenchProgress& progre
   const auto tell = [&](const std::string& what) {
     if (progress) progress(what);
   };
-  TERN_ASSIGN(op, find_op(given.op));
+  const OpRecord* const op = find_op(given.op);
+  if (op == nullptr)
+    return error(Code::invalid_argument, kWhere, "'{}' is not an op with a bench; known are {}", given.op,
+                 listed(op_names()));
   TERN_ASSIGN(options, read_options());
   const DeviceId device = given.device.value_or(options.device.value_or(DeviceId{}));
   TERN_ASSIGN(contexts, open_contexts(device, given.threads));
@@ -305,8 +291,8 @@ Result<BenchReport> bench(const BenchRequest& given, const BenchProgress& progre
   TERN_ASSIGN(preferences, chosen_kernels(request, *widest));
   std::vector<ModelCase> models;
   if (!request.model.empty()) {
-    if (request.op != "linear")
-      return error(Code::invalid_argument, kWhere, "{} has no models; linear has", request.op);
+    if (!op->words.has(Word::model))
+      return error(Code::invalid_argument, kWhere, "{} has no models; {}", request.op, ops_with(Word::model));
     TERN_ASSIGN(known, linear_models(request));
     models = std::move(known);
     for (const ModelCase& model : models)
@@ -316,7 +302,7 @@ Result<BenchReport> bench(const BenchRequest& given, const BenchProgress& progre
   BenchReport report{.machine = widest->device(), .limits = {}, .date = utc_now(), .records = {}};
   if (request.model.empty()) {
     tell("making random weights");
-    TERN_ASSIGN(op_case, op->make(request, *widest));
+    TERN_ASSIGN(op_case, op->bench(request, *widest));
     TERN_ASSIGN(limits, DeviceLimits::make(*widest, request.limit_bytes));
     TERN_RETURN_IF_ERROR(measure_case(request, op_case, preferences, contexts, limits, progress, report.records));
     compare_with_reference(report.records);

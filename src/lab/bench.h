@@ -41,6 +41,7 @@ struct BenchRequest {
       precision;  // linear only: chooses the type of x and y for the device; replaces dtype and y_dtype
   LinearMath math = LinearMath::w2a8;
   QparamsMethod method = QparamsMethod::absmax;
+  std::optional<bool> zero_points = {};     // of affine ops; empty: where the method chooses them
   std::string model;                        // linear only: all layers of this model instead of one shape
   bool baselines = false;                   // linear only: also time other libraries, if installed
   std::optional<DeviceId> device;           // empty: TERN_DEVICE, else the CPU
@@ -135,12 +136,7 @@ using BenchProgress = std::function<void(const std::string& what)>;
 // An unknown op or kernel is an error that lists the known ones.
 Result<BenchReport> bench(const BenchRequest& request, const BenchProgress& progress = {});
 
-std::vector<std::string_view> bench_ops();
-
 // {"machine": {...}, "records": [...]}
 nlohmann::ordered_json to_json(const BenchReport& report);
-
-// Refuses a request with an m, for ops that have none.
-Status refuse_m(const BenchRequest& request);
 
 }  // namespace tern::lab

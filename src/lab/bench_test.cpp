@@ -1,5 +1,6 @@
 // A small bench of every op: the fields of its records, its arithmetic, and the errors of a wrong request.
 #include "lab/bench.h"
+#include "lab/op_record.h"
 
 #include <gtest/gtest.h>
 
@@ -207,7 +208,7 @@ TEST(Bench, RefusesAWrongWordBeforeItAllocates) {
   request.kernel.clear();
   request.tuning.split = 2;
   refused(request, "on cpu");
-  for (const std::string_view op : bench_ops()) {
+  for (const std::string_view op : op_names()) {
     request = {.op = std::string(op), .rows = std::int64_t{1} << 23, .k = std::int64_t{1} << 23};
     request.kernel = fmt::format("{}.abacus", op);
     refused(request, "abacus");

@@ -64,19 +64,4 @@ std::string describe_fake(const Problem& p) {
                      bounds_of(p).max, name(p.math), name(p.non_finite), p.strict ? " strict" : "");
 }
 
-// Describes the first element in which two byte arrays differ; empty if they are equal.
-inline std::string first_difference(const char* what, const std::vector<std::byte>& got,
-                                    const std::vector<std::byte>& want, DType dtype) {
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (got[i] == want[i]) continue;
-    const auto at = static_cast<std::int64_t>(i / size_of(dtype));
-    if (dtype == DType::u8)
-      return fmt::format("{} (element {}) is {}, the reference has {}", what, at, static_cast<int>(got[i]),
-                         static_cast<int>(want[i]));
-    return fmt::format("{} (element {}) is {}, the reference has {}", what, at, read_element(got.data(), dtype, at),
-                       read_element(want.data(), dtype, at));
-  }
-  return {};
-}
-
 }  // namespace tern::lab

@@ -2,38 +2,15 @@
 #include "lab/selftest.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/errors.h"
 #include "base/options.h"
 #include "base/words.h"
-#include "lab/op_selftest.h"
+#include "lab/op_record.h"
 #include "tern/plan.h"
 
 namespace tern::lab {
 namespace {
-
-struct OpSelftest {
-  std::string_view op;
-  Result<Comparison> (*compare)(const Context&, const KernelDescription& kernel);
-};
-
-constexpr std::array kOps = {OpSelftest{"ternary_quantize", selftest_ternary_quantize},
-                             OpSelftest{"ternary_dequantize", selftest_ternary_dequantize},
-                             OpSelftest{"activation_quantize", selftest_activation_quantize},
-                             OpSelftest{"linear", selftest_linear},
-                             OpSelftest{"affine_quantize", selftest_affine_quantize},
-                             OpSelftest{"affine_dequantize", selftest_affine_dequantize},
-                             OpSelftest{"fake_quantize", selftest_fake_quantize},
-                             OpSelftest{"fake_quantize_backward", selftest_fake_quantize_backward},
-                             OpSelftest{"choose_qparams", selftest_choose_qparams},
-                             OpSelftest{"dynamic_quantize", selftest_dynamic_quantize}};
-
-const OpSelftest* find(std::string_view op) {
-  for (const OpSelftest& o : kOps)
-    if (o.op == op) return &o;
-  return nullptr;
-}
 
 // Why TERN_FORCE_KERNEL makes another kernel run in place of this one; empty if it does not. If it names no kernel that
 // can run here, select() reports that.
@@ -53,11 +30,8 @@ std::string displaced(const Options& options, const std::vector<KernelDescriptio
 
 Result<std::vector<SelftestResult>> selftest(const Context& context, const std::string& op,
                                              const SelftestProgress& progress) {
-  if (!op.empty() && find(op) == nullptr) {
-    std::vector<std::string_view> known;
-    for (const OpSelftest& o : kOps) known.push_back(o.op);
-    return error(Code::invalid_argument, "selftest", "'{}' is not one of {}", op, listed(known));
-  }
+  if (!op.empty() && find_op(op) == nullptr)
+    return error(Code::invalid_argument, "selftest", "'{}' is not one of {}", op, listed(op_names()));
   TERN_ASSIGN(list, kernels(context));
   TERN_ASSIGN(options, read_options());
   std::vector<SelftestResult> results;
@@ -66,9 +40,7 @@ Result<std::vector<SelftestResult>> selftest(const Context& context, const std::
     SelftestResult result{.op = kernel.op, .kernel = kernel.name, .skipped = kernel.refused};
     if (result.skipped.empty()) result.skipped = displaced(options, list, kernel);
     if (result.skipped.empty()) {
-      const OpSelftest* selftest_of_op = find(kernel.op);
-      if (selftest_of_op == nullptr) return error(Code::internal, "selftest", "op {} has no selftest", kernel.op);
-      TERN_ASSIGN(comparison, selftest_of_op->compare(context, kernel));
+      TERN_ASSIGN(comparison, find_op(kernel.op)->selftest(context, kernel));
       result.problems = comparison.problems;
       result.difference = comparison.difference;
     }

@@ -81,7 +81,7 @@ struct List {
   std::vector<Kernel> kernels;
 };
 
-// Kernels of an op stand together by format, and within a format in the order of the lines.
+// Kernels of an op stand together by format, in the order in which its lines name formats.
 List make_list() {
   List list;
   for (const Line& line : kLines)
@@ -95,11 +95,15 @@ List make_list() {
       kernel.info.schemes = held;
       list.kernels.push_back(kernel);
     }
-  for (auto first = list.kernels.begin(), last = first; first != list.kernels.end(); first = last) {
-    last =
-        std::find_if(first, list.kernels.end(), [&](const Kernel& kernel) { return kernel.info.op != first->info.op; });
-    std::stable_sort(first, last, [](const Kernel& a, const Kernel& b) { return a.info.format < b.info.format; });
-  }
+  const std::vector<Kernel> lines = list.kernels;
+  const auto first_of = [&](const Kernel& of, bool any_format) {
+    return std::ranges::find_if(lines, [&](const Kernel& kernel) {
+      return kernel.info.op == of.info.op && (any_format || kernel.info.format == of.info.format);
+    });
+  };
+  std::ranges::stable_sort(list.kernels, {}, [&](const Kernel& kernel) {
+    return std::pair(first_of(kernel, true), first_of(kernel, false));
+  });
   for (const Kernel& kernel : list.kernels)
     list.names.push_back(fmt::format("{}.{}.{}", kernel.info.op, name(kernel.info.format), kernel.info.isa));
   for (std::size_t i = 0; i < list.kernels.size(); ++i) list.kernels[i].info.name = list.names[i];

@@ -12,6 +12,8 @@
 //   The
 //                                 pointers are members of params, which see() may replace. Written memory is not const.
 //   operations(params)            2*m*n*k of a product; otherwise one for each element
+//   kScheme, text(words), without(word)
+//                                 where an op's problems are told differently from others': see lab/op_record.cpp
 #pragma once
 
 #include <cstdint>

@@ -28,17 +28,18 @@ CASES = [
     for case in (f"activation_quantize.i8.{isa} f32x13 row", f"linear.i2.{isa} i8x1 row", f"linear.i2.{isa} i8x13 tensor",
                  f"linear.i2.{isa} i8x13 group:128", f"linear.i2.{isa} f32x1 row", f"linear.i2.{isa} f32x13 row",
                  f"linear.s8.{isa} i8x1 row", f"linear.s4.{isa} i8x13 row",
-                 f"affine_quantize.s8.{isa} f32 group:128", f"affine_quantize.s4.{isa} bf16 token",
-                 f"affine_dequantize.s8.{isa} f32 group:128", f"fake_quantize.s8.{isa} bf16 group:128",
-                 f"fake_quantize_backward.s8.{isa} f32 group:128", f"choose_qparams.s8.{isa} f32 group:128",
-                 f"dynamic_quantize.s8.{isa} f32 token")
+                 f"affine_quantize.s8.{isa} f32 group:128 zero_points", f"affine_quantize.s4.{isa} bf16 row zero_points",
+                 f"affine_dequantize.s8.{isa} f32 group:128 zero_points",
+                 f"fake_quantize.s8.{isa} bf16 group:128 zero_points",
+                 f"fake_quantize_backward.s8.{isa} f32 group:128 zero_points",
+                 f"choose_qparams.s8.{isa} f32 group:128 zero_points", f"dynamic_quantize.s8.{isa} f32 row")
 ]
 
 
 def count(program, case):
     """(instructions, exit status, stderr) of one case."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no",
-               "--toggle-collect=*measured<*", program, *case.split()]  # fmt: skip
+               "--toggle-collect=*measured(*", program, *case.split()]  # fmt: skip
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TERN_")}
     environment["TERN_THREADS"] = "1"
     environment["LD_BIND_NOW"] = "1"  # looking up symbols is not a kernel's work

@@ -1,127 +1,79 @@
-// Runs one kernel on fixed data, for callgrind to count the instructions of measured(): KERNEL SCHEME GRANULARITY.
-// In place of SCHEME, ops with tokens take a type and a number of tokens, as in i8x13, and affine ops a type.
+// Runs one kernel on the data of its bench, for callgrind to count the instructions of measured(): KERNEL WHAT
+// GRANULARITY [zero_points]. WHAT is a scheme, a type, or a type and a number of tokens, as in i8x13.
 #include <cstdint>
 #include <cstdio>
 #include <string>
-#include <vector>
 
-#include "tests/callgrind/measured.h"
+#include "base/errors.h"
+#include "lab/op_record.h"
 
-using tern::callgrind::kColumns;
-using tern::callgrind::kRows;
-using tern::callgrind::run;
-
+namespace tern::callgrind {
 namespace {
 
-// Weights in [-1, 1), the same on every machine.
-std::vector<float> weights() {
-  std::vector<float> values(static_cast<std::size_t>(kRows * kColumns));
-  std::uint32_t state = 1;
-  for (float& value : values) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31F;
-  }
-  return values;
+constexpr std::int64_t kRows = 48;
+constexpr std::int64_t kColumns = 1030;  // no multiple of a vector, so that tails are counted too
+constexpr int kRepetitions = 4;
+
+// callgrind finds this function by its name and counts only the instructions in it.
+[[gnu::noinline]] Status measured(const lab::Subject& subject) {
+  for (int i = 0; i < kRepetitions; ++i) TERN_RETURN_IF_ERROR(subject.run(0));
+  return {};
 }
 
-int fail(const tern::Error& error) {
-  std::fprintf(stderr, "callgrind_cases: %s\n", error.str().c_str());
-  return error.code == tern::Code::unsupported ? 77 : 1;  // 77: this machine cannot run the kernel
+Result<lab::BenchRequest> request_of(const std::string& kernel, const std::string& what, const std::string& granularity,
+                                     bool zero_points) {
+  lab::BenchRequest request;
+  const auto op_end = kernel.find('.');
+  request.op = kernel.substr(0, op_end);
+  const lab::OpRecord* const op = lab::find_op(request.op);
+  if (op == nullptr) return error(Code::invalid_argument, "callgrind_cases", "'{}' is not an op", request.op);
+  request.kernel = kernel;
+  request.rows = kRows;
+  request.k = kColumns;
+  request.weights = lab::Weights::warm;
+  TERN_ASSIGN(format, parse_format(kernel.substr(op_end + 1, kernel.find('.', op_end + 1) - op_end - 1)));
+  request.format = format;
+  TERN_ASSIGN(shared, parse_granularity(granularity));
+  request.granularity = shared;
+  if (zero_points) {
+    request.zero_points = true;
+    request.method = QparamsMethod::minmax;
+  }
+  if (op->words.has(Word::scheme)) {
+    TERN_ASSIGN(scheme, parse_scheme(what));
+    request.scheme = scheme;
+    return request;
+  }
+  const auto times = what.find('x');
+  TERN_ASSIGN(dtype, parse_dtype(what.substr(0, times)));
+  request.dtype = dtype;
+  if (op->words.has(Word::m)) request.m = std::stoll(what.substr(times + 1));
+  if (op->words.has(Word::math) && dtype == DType::f32) request.math = LinearMath::w2_float;
+  return request;
+}
+
+Status run(const lab::BenchRequest& request) {
+  TERN_ASSIGN(context, Context::open({.threads = 1}));
+  TERN_ASSIGN(op_case, lab::find_op(request.op)->bench(request, context));
+  TERN_ASSIGN(subject, op_case.ready(context, {.kernel = request.kernel, .strict = true}));
+  return measured(subject);
+}
+
+Status run(int argc, char** argv) {
+  TERN_ASSIGN(request, request_of(argv[1], argv[2], argv[3], argc == 5));
+  return run(request);
 }
 
 }  // namespace
-
-tern::Result<tern::PackedWeights> pack_trits(const tern::Context& context, const tern::Granularity& granularity,
-                                             const std::vector<float>& x) {
-  const auto weights =
-      tern::quantize(context, {x.data(), tern::DType::f32, {kRows, kColumns}}, {.granularity = granularity});
-  if (!weights.ok()) return weights.error();
-  return tern::PackedWeights::pack(context, *weights);
-}
-
-// Weights of 8 or 4 bits. The instruction count does not depend on the codes.
-tern::Result<tern::PackedWeights> pack_bytes(const tern::Context& context, const std::string& kernel,
-                                             const tern::Granularity& granularity, const std::vector<float>& x) {
-  const bool eight = kernel.find(".s8.") != std::string::npos;
-  const std::int64_t line = eight ? kColumns : kColumns / 2;
-  return tern::PackedWeights::pack(context, {x.data(), eight ? tern::DType::i8 : tern::DType::u8, {kRows, line}},
-                                   {x.data(), tern::DType::f32, {kRows}}, kRows, kColumns, granularity, {},
-                                   eight ? tern::Format::s8 : tern::Format::s4);
-}
-
-// Runs an op with tokens on packed weights; `words` is the type and number of tokens, as in i8x13.
-tern::Status run_tokens(const tern::Context& context, const std::string& kernel, const std::string& words,
-                        const tern::Granularity& granularity, std::vector<float>& x) {
-  const auto times = words.find('x');
-  const auto dtype = tern::parse_dtype(words.substr(0, times));
-  if (!dtype.ok()) return dtype.error();
-  const std::int64_t m = std::stoll(words.substr(times + 1));
-  const bool floats = *dtype == tern::DType::f32;
-  std::vector<std::int8_t> q(static_cast<std::size_t>(m * kColumns), 3);
-  std::vector<float> scales(static_cast<std::size_t>(m), 3.0F), y(static_cast<std::size_t>(m * kRows));
-  std::vector<std::int32_t> sums(static_cast<std::size_t>(m));
-  if (kernel.starts_with("activation_quantize."))
-    return run<tern::ActivationQuantize>(context, {.m = m, .k = kColumns}, kernel,
-                                         {.x = {x.data(), *dtype, {m, kColumns}},
-                                          .q = {q.data(), tern::DType::i8, {m, kColumns}},
-                                          .scales = {scales.data(), tern::DType::f32, {m}},
-                                          .sums = {sums.data(), tern::DType::i32, {m}}});
-  const bool ternary = kernel.find(".i2.") != std::string::npos;
-  const auto packed = ternary ? pack_trits(context, granularity, x) : pack_bytes(context, kernel, granularity, x);
-  if (!packed.ok()) return packed.error();
-  tern::Linear::Problem problem{.m_max = m, .k = kColumns, .x_dtype = *dtype};
-  if (floats) problem.math = tern::LinearMath::w2_float;
-  problem.matrices = {{.n = kRows, .granularity = granularity}};
-  problem.format = packed->format();
-  const tern::Linear::Output output{.weights = *packed, .y = {y.data(), tern::DType::f32, {m, kRows}}};
-  tern::Linear::Args args{.x = {floats ? static_cast<const void*>(x.data()) : q.data(), *dtype, {m, kColumns}},
-                          .outputs = {&output, 1}};
-  if (!floats) args.x_scales = {scales.data(), tern::DType::f32, {m}};
-  return run<tern::Linear>(context, problem, kernel, args);
-}
+}  // namespace tern::callgrind
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: callgrind_cases KERNEL SCHEME GRANULARITY\n");
+  if (argc < 4 || argc > 5 || (argc == 5 && std::string(argv[4]) != "zero_points")) {
+    std::fprintf(stderr, "usage: callgrind_cases KERNEL WHAT GRANULARITY [zero_points]\n");
     return 2;
   }
-  const std::string kernel = argv[1];
-  const auto op_end = kernel.find('.');
-  const auto format = tern::parse_format(kernel.substr(op_end + 1, kernel.find('.', op_end + 1) - op_end - 1));
-  const auto granularity = tern::parse_granularity(argv[3]);
-  const auto context = tern::Context::open({.threads = 1});
-  if (!format.ok()) return fail(format.error());
-  if (!granularity.ok() && !tern::callgrind::is_affine(kernel)) return fail(granularity.error());
-  if (!context.ok()) return fail(context.error());
-  std::vector<float> x = weights();
-  if (tern::callgrind::is_affine(kernel)) {
-    const tern::Status status = tern::callgrind::run_affine(*context, kernel, argv[2], argv[3], x);
-    return status.ok() ? 0 : fail(status.error());
-  }
-  if (!kernel.starts_with("ternary_")) {
-    const tern::Status status = run_tokens(*context, kernel, argv[2], *granularity, x);
-    return status.ok() ? 0 : fail(status.error());
-  }
-
-  const auto scheme = tern::parse_scheme(argv[2]);
-  if (!scheme.ok()) return fail(scheme.error());
-  auto q = tern::quantize(*context, {x.data(), tern::DType::f32, {kRows, kColumns}},
-                          {.scheme = *scheme, .granularity = *granularity, .format = *format});
-  if (!q.ok()) return fail(q.error());
-  tern::Status status;
-  if (kernel.starts_with("ternary_quantize.")) {
-    status = run<tern::TernaryQuantize>(
-        *context, {.rows = kRows, .k = kColumns, .scheme = *scheme, .granularity = *granularity, .format = *format},
-        kernel,
-        {.x = {x.data(), tern::DType::f32, {kRows, kColumns}},
-         .codes = q->codes.view(),
-         .scales = q->scales.view(),
-         .given_scale = {}});
-  } else {
-    status = run<tern::TernaryDequantize>(
-        *context, {.rows = kRows, .k = kColumns, .scheme = *scheme, .granularity = *granularity, .format = *format},
-        kernel,
-        {.codes = q->codes.view(), .scales = q->scales.view(), .y = {x.data(), tern::DType::f32, {kRows, kColumns}}});
-  }
-  return status.ok() ? 0 : fail(status.error());
+  const tern::Status status = tern::callgrind::run(argc, argv);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "callgrind_cases: %s\n", status.error().str().c_str());
+  return status.code() == tern::Code::unsupported ? 77 : 1;  // 77: this machine cannot run the kernel
 }

@@ -68,6 +68,10 @@ struct OpTraits<ActivationQuantize> {
   static constexpr std::string_view kScheme = "token_i8";
   static ActivationQuantize::Problem problem(const ProblemWords& words);
   static std::string text(const ProblemWords& words);
+  static std::string_view without(Word word) {
+    if (word == Word::granularity) return "every token has its scale";
+    return word == Word::format ? "its codes are i8" : "";
+  }
   template <class Args, class See>
   static void operands(const ActivationQuantize::Problem& p, Args& args, See&& see) {
     see("x", args.x, p.dtype, Shape{p.m, p.k});

@@ -7,21 +7,17 @@
 #include "base/errors.h"
 #include "format/format.h"
 #include "format/ranges.h"
-#include "lab/bench_ops.h"
 #include "lab/blas_baselines.h"
 #include "lab/cublas_baselines.h"
 #include "lab/linear_models.h"
-#include "lab/plan_subject.h"
-#include "lab/rotation.h"
-#include "lab/weights.h"
+#include "lab/op_bench.h"
+#include "lab/ternary_problems.h"
 #include "ops/dot/packed_weights.h"
 #include "tern/linear.h"
 
 namespace tern::lab {
 namespace {
 
-constexpr std::int64_t kDefaultN = 2560;
-constexpr std::int64_t kDefaultK = 2560;
 constexpr std::int64_t kComputeBound = 8, kGpuComputeBound = 64;  // from this many tokens on, arithmetic is the limit
 
 // Activations, outputs, and copies of the weights that are used in turn.
@@ -32,19 +28,7 @@ struct Buffers {
   std::vector<std::vector<Linear::Output>> outputs;  // of each copy
 };
 
-std::vector<std::uint8_t> random_codes(Random& random, Format format, std::int64_t n, std::int64_t k) {
-  const std::int64_t bytes = row_bytes(format, k);
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(n * bytes));
-  std::vector<std::int8_t> weights(static_cast<std::size_t>(k));
-  const CodeRange range = is_trits(format) ? CodeRange{-1, 1} : code_range(format);
-  for (std::int64_t row = 0; row < n; ++row) {
-    for (std::int8_t& w : weights) w = static_cast<std::int8_t>(range.min + random.below(range.max - range.min + 1));
-    pack_row(format, weights.data(), k, codes.data() + row * bytes);
-  }
-  return codes;
-}
-
-nlohmann::ordered_json problem_json(const Linear::Problem& p) {
+nlohmann::ordered_json json_of(const Linear::Problem& p) {
   nlohmann::ordered_json n = nlohmann::ordered_json::array();
   std::int64_t rows = 0;
   for (const Linear::Matrix& matrix : p.matrices) {
@@ -87,7 +71,7 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
   Random random(1);
   std::vector<std::size_t> part_bytes;
   OpCase op_case;
-  op_case.problem = problem_json(p);
+  op_case.problem = json_of(p);
   double products = 0;
   op_case.bytes = p.m_max * p.k * static_cast<std::int64_t>(size_of(p.x_dtype));
   for (const Linear::Matrix& matrix : p.matrices) {
@@ -105,7 +89,7 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
   buffers->outputs.resize(static_cast<std::size_t>(buffers->memory.copies()));
   for (std::size_t i = 0; i < p.matrices.size(); ++i) {
     const Linear::Matrix& matrix = p.matrices[i];
-    const std::vector<std::uint8_t> codes = random_codes(random, p.format, matrix.n, p.k);
+    const auto codes = random_codes(random, p.format, matrix.n, p.k, weight_range(p.format));
     std::vector<float> scales(static_cast<std::size_t>(make_ranges(matrix.n, p.k, matrix.granularity).total));
     for (float& s : scales) s = 0.01F + std::fabs(random.gaussian());
     for (std::int64_t copy = 0; copy < buffers->memory.copies(); ++copy) {
@@ -146,15 +130,10 @@ Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& 
   return op_case;
 }
 
-Result<OpCase> bench_linear(const BenchRequest& request, const Context& context) {
-  Linear::Problem p{.m_max = request.m.value_or(1),
-                    .k = request.k == 0 ? kDefaultK : request.k,
-                    .x_dtype = request.dtype.value_or(request.math == LinearMath::w2a8 ? DType::i8 : DType::f32),
-                    .math = request.math,
-                    .format = request.format.value_or(Format::i2)};
-  p.matrices = {{.n = request.rows == 0 ? kDefaultN : request.rows,
-                 .granularity = request.granularity,
-                 .y_dtype = request.y_dtype}};
+template <>
+Result<OpCase> own_bench<Linear>(const BenchRequest& request, const Context& context) {
+  TERN_ASSIGN(words, words_of(request, OpTraits<Linear>::kWords, 2560, 2560));
+  const Linear::Problem p = OpTraits<Linear>::problem(words);
   if (p.m_max < 1) return error(Code::invalid_argument, request.op, "{} tokens leave nothing to measure", p.m_max);
   return bench_linear_problem(request, context, p);
 }

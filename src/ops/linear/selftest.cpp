@@ -10,7 +10,7 @@
 #include "format/ranges.h"
 #include "lab/linear_truth.h"
 #include "lab/op_selftest.h"
-#include "lab/weights.h"
+#include "lab/ternary_problems.h"
 #include "ops/dot/packed_weights.h"
 #include "plan/run_once.h"
 #include "tern/linear.h"
@@ -22,7 +22,7 @@ struct Input {
   Linear::Problem problem;
   std::vector<std::int8_t> bytes;
   std::vector<float> floats, x_scales, bias, w_scales;
-  std::vector<std::uint8_t> codes;
+  std::vector<std::byte> codes;
 };
 
 Input random_input(Random& random, Format format, bool exact, std::int64_t most_tokens) {
@@ -53,18 +53,11 @@ Input random_input(Random& random, Format format, bool exact, std::int64_t most_
   for (std::int64_t i = 0; i < p.m_max; ++i) in.x_scales.push_back(30 * odd());
   for (std::int64_t i = 0; i < m.n; ++i) in.bias.push_back(odd() - 1);
   for (std::int64_t i = 0; i < make_ranges(m.n, p.k, m.granularity).total; ++i) in.w_scales.push_back(odd());
-  const std::int64_t bytes = row_bytes(format, p.k);
-  in.codes.resize(static_cast<std::size_t>(m.n * bytes));
-  std::vector<std::int8_t> row(static_cast<std::size_t>(p.k));
-  const CodeRange range = is_trits(format) ? CodeRange{-1, 1} : code_range(format);
+  CodeRange range = weight_range(format);
   const std::int64_t same = random.below(6);  // all the largest, all the smallest, random
-  for (std::int64_t n = 0; n < m.n; ++n) {
-    for (auto& weight : row)
-      weight = static_cast<std::int8_t>(same == 0   ? range.max
-                                        : same == 1 ? range.min
-                                                    : range.min + random.below(range.max - range.min + 1));
-    pack_row(format, row.data(), p.k, in.codes.data() + n * bytes);
-  }
+  if (same == 0) range.min = range.max;
+  if (same == 1) range.max = range.min;
+  in.codes = random_codes(random, format, m.n, p.k, range);
   return in;
 }
 
@@ -99,8 +92,10 @@ std::string difference(const Input& in, const std::vector<std::uint32_t>& got, b
   const Linear::Problem& p = in.problem;
   const auto n = static_cast<std::size_t>(p.matrices[0].n);
   const LinearTruth truth(p, p.m_max, in.bytes.data(), in.floats.data(), in.x_scales.data());
-  const TruthMatrix matrix{
-      .spec = p.matrices[0], .codes = in.codes.data(), .scales = in.w_scales.data(), .bias = in.bias.data()};
+  const TruthMatrix matrix{.spec = p.matrices[0],
+                           .codes = reinterpret_cast<const std::uint8_t*>(in.codes.data()),
+                           .scales = in.w_scales.data(),
+                           .bias = in.bias.data()};
   if (!exact) {
     const LinearTruth::Near near = truth.near(matrix);
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -127,7 +122,8 @@ std::string difference(const Input& in, const std::vector<std::uint32_t>& got, b
 
 }  // namespace
 
-Result<Comparison> selftest_linear(const Context& context, const KernelDescription& kernel) {
+template <>
+Result<Comparison> own_selftest<Linear>(const Context& context, const KernelDescription& kernel) {
   TERN_ASSIGN(format, parse_format(kernel.format));
   // Beyond 64 tokens a GPU uses other kernels.
   const bool on_gpu = context.device().id.kind == DeviceKind::cuda;
