@@ -238,7 +238,7 @@ TEST(Checkpoint, AWrongMagicIsNamed) {
   expect_refused("", Code::corrupt_file, "m.gguf': the file is empty; a GGUF file begins with GGUF");
   expect_refused("GG", Code::corrupt_file, "it ends after 2 bytes, inside the magic 'GGUF': it is truncated");
   expect_refused("Call me Ishmael", Code::corrupt_file,
-              "it begins with 'Call', where a GGUF file has 'GGUF': it is damaged, or in another format");
+                 "it begins with 'Call', where a GGUF file has 'GGUF': it is damaged, or in another format");
   expect_refused(std::string(100, '\0'), Code::corrupt_file, "it begins with '\\x00\\x00\\x00\\x00', where a GGUF");
   expect_refused("PK\x03\x04 and so on", Code::invalid_argument, "it is a zip archive");
   expect_refused("lmgg\1\0\0\0 and so on", Code::invalid_argument, "it is a file of ggml from before GGUF");

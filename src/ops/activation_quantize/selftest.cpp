@@ -16,9 +16,10 @@ std::optional<Sample<ActivationQuantize>> next_sample(Random& random, const Kern
   std::vector<float> values(static_cast<std::size_t>(p.m * p.k));
   fill_weights(pattern, random, values.data(), p.m * p.k);
   std::vector<std::byte> x(values.size() * size_of(p.dtype));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    write_element(x.data(), p.dtype, static_cast<std::int64_t>(i),
-                  saturated(static_cast<double>(values[i]), p.dtype));  // 3e38 overflows f16
+  for (std::int64_t i = 0; i < p.m * p.k; ++i) {
+    write_element(x.data(), p.dtype, i, static_cast<double>(values[static_cast<std::size_t>(i)]));
+    write_element(x.data(), p.dtype, i, saturated(read_element(x.data(), p.dtype, i), p.dtype));  // 3e38 overflows f16
+  }
   return Sample<ActivationQuantize>{
       .problem = p,
       .inputs = {{"x", std::move(x)}},

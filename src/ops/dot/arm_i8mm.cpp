@@ -1,4 +1,5 @@
-// Inner products for NEON with i8mm, matrix products of bytes: many tokens by i2 weights use it, the rest is NEON with dotprod.
+// Inner products for NEON with i8mm, matrix products of bytes: many tokens by i2 weights use it, the rest is NEON with
+// dotprod.
 //
 //     a decoded line     columns 0..7 of rows 0 1 | of rows 2 3 | ... | of rows 14 15 | columns 8..15 of rows 0 1 | ...
 //     a product          two tokens by two rows, over eight columns

@@ -1,5 +1,5 @@
-// The loops of inner products, written once for any set of vector words. format/tile16.h has the picture of the weights.
-// It is long because few tokens, many tokens and floats go through the same tiles with the same words.
+// The loops of inner products, written once for any set of vector words. format/tile16.h has the picture of the
+// weights. It is long because few tokens, many tokens and floats go through the same tiles with the same words.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What an instruction set provides for ops that multiply packed weights (linear): staging of activations, inner products over tiles of rows, epilogues.
+// What an instruction set provides for ops that multiply packed weights (linear): staging of activations, inner
+// products over tiles of rows, epilogues.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Inner products for AMX, for many tokens: a tile of activations by two of decoded weights. The rest is AVX-512 with VNNI and
-// VBMI.
+// Inner products for AMX, for many tokens: a tile of activations by two of decoded weights. The rest is AVX-512 with
+// VNNI and VBMI.
 //
 //     tmm0 tmm1     sums of 16 tokens with rows 0..15 and 16..31      tmm4 tmm5     the same of the last m % 16 tokens
 //     tmm2          activations of the tokens                         tmm6

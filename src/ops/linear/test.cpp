@@ -34,7 +34,8 @@ class LinearOf : public ::testing::TestWithParam<Format> {
   // Under sanitizers the loops run at 16 bytes only, as the scalar kernel: compiling the wider ones takes minutes.
   static std::vector<NamedKernel> all_kernels() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    return test::kernels_and_loops<dot::Loops>("linear", GetParam(), [](const auto* table) { return linear::entry(table); });
+    return test::kernels_and_loops<dot::Loops>("linear", GetParam(),
+                                               [](const auto* table) { return linear::entry(table); });
 #else
     return listed_kernels();
 #endif
