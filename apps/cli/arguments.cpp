@@ -140,10 +140,11 @@ Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& o
 }
 
 Result<DType> parse_dtype_of(const std::string& op, const std::string& text) {
-  Result<DType> dtype = parse_dtype(text);
-  if (dtype.ok()) return dtype;
   std::vector<std::string_view> known;
-  for (const DType taken : lab::dtypes_of(op)) known.push_back(name(taken));
+  for (const DType taken : lab::dtypes_of(op)) {
+    if (name(taken) == text) return taken;
+    known.push_back(name(taken));
+  }
   return bad_argument(
       "--dtype", fmt::format("'{}' is not one of {}, which {} takes", escaped(text, 40), fmt::join(known, ", "), op));
 }

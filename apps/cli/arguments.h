@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "lab/environment.h"
 #include "lab/op_record.h"
 #include "tern/context.h"
 #include "tern/observer.h"
@@ -63,7 +64,7 @@ void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments);
 void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int64_t>& m, SchemeArguments& arguments);
 Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op = "ternary_quantize");
 
-// Parses --dtype for an op. A valid type that the op does not accept is refused later, by its kernels.
+// Parses --dtype for an op, and refuses a type that none of its kernels takes.
 Result<DType> parse_dtype_of(const std::string& op, const std::string& text);
 
 // "4096x11008": rows, then columns.
@@ -98,7 +99,8 @@ template <class Options>
 void on_run(CLI::App& command, Session& session, std::shared_ptr<Options> options,
             Result<int> (*run)(const Options& options)) {
   command.callback([&session, options = std::move(options), run] {
-    const Result<int> exit_code = run(*options);
+    const Status overrides = lab::check_environment();
+    const Result<int> exit_code = overrides.ok() ? run(*options) : Result<int>(overrides.error());
     if (exit_code.ok()) {
       session.exit_code = *exit_code;
     } else {

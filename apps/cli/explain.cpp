@@ -126,7 +126,9 @@ Result<int> run(const ExplainArguments& arguments) {
   if (!shape.ok()) return shape.error();
   const Result<SchemeWords> words = parse(arguments.scheme, arguments.op);
   if (!words.ok()) return words.error();
-  const Result<DType> dtype = parse_dtype_of(arguments.op, arguments.dtype.empty() ? "f32" : arguments.dtype);
+  const std::string type = arguments.dtype.empty() ? "f32" : arguments.dtype;
+  Result<DType> dtype = parse_dtype(type);  // of any op: every kernel says why it does not take it
+  if (!dtype.ok()) dtype = parse_dtype_of(arguments.op, type);
   if (!dtype.ok()) return dtype.error();
   const Result<Context> context = open_context(arguments.threads, arguments.device);
   if (!context.ok()) return context.error();

@@ -12,7 +12,13 @@ namespace {
 using Names = std::pair<std::string_view, std::string_view>;
 
 // As they appear in sentences. No field name is the beginning of another.
-constexpr std::array<Names, 13> kFields = {{{"OpenOptions::gguf_types", "--gguf-type"},
+constexpr std::array<Names, 19> kFields = {{{"BenchRequest::from_host", "--from"},
+                                            {"BenchRequest::kernel", "--kernel"},
+                                            {"BenchRequest::model", "--model"},
+                                            {"BenchRequest::threads", "--threads"},
+                                            {"OpenOptions::gguf_types", "--gguf-type"},
+                                            {"Preference::kernel", "--kernel"},
+                                            {"Preference::tuning", "--tuning"},
                                             {"ReadOptions::i2_s", "--variant"},
                                             {"ReadOptions::tiles", "--kernel-config"},
                                             {"ReadOptions::weight_scale", "--weight-scale"},
@@ -27,11 +33,12 @@ constexpr std::array<Names, 13> kFields = {{{"OpenOptions::gguf_types", "--gguf-
                                             {"WriteOptions::tl2_id", "--later-tl2"}}};
 
 // Error::where of the library's parsers of words, and the option that the word came from.
-constexpr std::array<Names, 8> kWords = {{{"device", "--device"},
+constexpr std::array<Names, 9> kWords = {{{"device", "--device"},
                                           {"dtype", "--dtype"},
                                           {"granularity", "--granularity"},
                                           {"math", "--math"},
                                           {"non-finite policy", "--non-finite"},
+                                          {"precision", "--precision"},
                                           {"qparams method", "--method"},
                                           {"scheme", "--scheme"},
                                           {"tuning", "--tuning"}}};

@@ -30,7 +30,8 @@ Json details_of(const Error& error) {
 
 }  // namespace
 
-std::string to_text(const Json& document) { return document.dump(2, ' ', false, Json::error_handler_t::replace); }
+// In ASCII: names of files may hold bytes that steer a terminal.
+std::string to_text(const Json& document) { return document.dump(2, ' ', true, Json::error_handler_t::replace); }
 
 void print_json(const Json& document) { fmt::print("{}\n", to_text(document)); }
 

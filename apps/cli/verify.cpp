@@ -112,7 +112,8 @@ void add_verify(CLI::App& app, Session& session) {
   add_output_arguments(*command, arguments->output);
   add_examples(*command, {"tern verify model.gguf packed.safetensors", "tern verify model.gguf back.gguf --json"});
   command->callback([&session, arguments] {
-    const Result<int> exit_code = run(*arguments);
+    const Status overrides = lab::check_environment();
+    const Result<int> exit_code = overrides.ok() ? run(*arguments) : Result<int>(overrides.error());
     if (exit_code.ok()) {
       session.exit_code = *exit_code;
       return;

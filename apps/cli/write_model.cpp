@@ -92,7 +92,7 @@ Result<int> run_model(ModelRun run, const char* phase) {
                              run.report_path),
                  "--report"};
   if (is_standard_output(run.output_path))
-    return Error{Code::unsupported,
+    return Error{Code::invalid_argument,
                  "'-' is standard output, and a checkpoint cannot be written there: checksums in its first bytes are "
                  "known only after its last ones; name a .gguf or .safetensors file",
                  "--output"};

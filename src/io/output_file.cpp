@@ -82,6 +82,7 @@ void remove_stale_outputs(const Place& place) {
 struct Target {
   std::string path;
   std::string shown;  // "link -> target" if the path is a link
+  mode_t mode = 0;    // of the file that will be replaced; 0: there is none
 };
 
 // The path to which the output must be renamed so that links stay links. Refuses what a rename would destroy: anything
@@ -96,7 +97,7 @@ Result<Target> find_target(const std::string& path, std::string_view where) {
     return file_error(Code::io_error, where,
                       "cannot write '{}': it is {}, which cannot be replaced as a whole; name a file", path,
                       kind_of(info.st_mode));
-  Target target{path, path};
+  Target target{path, path, exists ? info.st_mode & 07777U : 0U};
   std::error_code no_link;
   for (int links = 0; links < kMaxLinks; ++links) {
     const std::filesystem::path next = std::filesystem::read_symlink(target.path, no_link);
@@ -159,6 +160,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, std::string_view 
         fmt::format("{}{}{}.{}.tmp", place.folder, temporary_stem(place.name), ::getpid(), counter.fetch_add(1));
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode);
     if (fd >= 0) {
+      if (target.mode != 0) static_cast<void>(::fchmod(fd, target.mode));  // who could not read it still cannot
       ::flock(fd, LOCK_EX | LOCK_NB);  // for remove_stale_outputs(), which removes nothing if locks do not work
       return OutputFile(fd, std::move(target.path), std::move(target.shown), std::move(temporary), where);
     }

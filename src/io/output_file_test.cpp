@@ -191,6 +191,17 @@ TEST(OutputFile, HasTheModeThatTheUmaskLeaves) {
   EXPECT_EQ(info.st_mode & 0777U, 0640U);
 }
 
+TEST(OutputFile, KeepsTheModeOfTheFileThatItReplaces) {
+  const TempFolder folder;
+  const std::string path = folder / "secret.bin";
+  ASSERT_TRUE(write_whole(path, "x").ok());
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  ASSERT_TRUE(write_whole(path, "y").ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+}
+
 TEST(OutputFile, LongestNameWorks) {
   const TempFolder folder;
   EXPECT_TRUE(write_whole(folder / std::string(255, 'n'), "x").ok());

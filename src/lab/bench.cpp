@@ -30,7 +30,7 @@ std::string utc_now() {
 Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<int>& threads) {
   std::vector<Context> contexts;
   if (device.kind == DeviceKind::cuda && !threads.empty())
-    return error(Code::invalid_argument, kWhere, "--threads is for a CPU, not for a GPU; leave it out");
+    return error(Code::invalid_argument, "BenchRequest::threads", "threads are of a CPU, not of a GPU; leave them out");
   for (const int count : threads.empty() ? std::vector<int>{0} : threads) {
     if (count < 1 && !threads.empty())
       return error(Code::invalid_argument, kWhere, "{} threads cannot run anything", count);
@@ -46,15 +46,16 @@ Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<in
 Result<std::vector<Preference>> chosen_kernels(const BenchRequest& request, const Context& context) {
   if (request.kernel.empty() && !request.all_kernels) return std::vector<Preference>{{.tuning = request.tuning}};
   if (!request.kernel.empty() && request.all_kernels)
-    return error(Code::invalid_argument, kWhere, "either one kernel ('{}') or all of them, not both", request.kernel);
+    return error(Code::invalid_argument, "BenchRequest::kernel", "either one kernel ('{}') or all of them, not both",
+                 request.kernel);
   TERN_ASSIGN(all, kernels(context));
   std::vector<std::string> names;
   for (const KernelDescription& kernel : all)
     if (kernel.op == request.op) names.push_back(kernel.name);
   if (!request.kernel.empty()) {
     if (std::ranges::find(names, request.kernel) == names.end())
-      return error(Code::invalid_argument, kWhere, "'{}' is not a kernel of {}; known are {}", request.kernel,
-                   request.op, listed(names));
+      return error(Code::invalid_argument, "BenchRequest::kernel", "'{}' is not a kernel of {}; known are {}",
+                   request.kernel, request.op, listed(names));
     names = {request.kernel};
   }
   std::vector<Preference> preferences;

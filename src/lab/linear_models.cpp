@@ -33,7 +33,8 @@ ModelCase bitnet_2b(const BenchRequest& request, DType x) {
 
 Result<std::vector<ModelCase>> linear_models(const BenchRequest& request) {
   if (request.model != "bitnet-2b")
-    return error(Code::invalid_argument, "bench", "'{}' is not a known model; known is bitnet-2b", request.model);
+    return error(Code::invalid_argument, "BenchRequest::model", "'{}' is not a known model; known is bitnet-2b",
+                 request.model);
   if (request.rows != 0) return error(Code::invalid_argument, "bench", "either a model or a shape, not both");
   std::vector<ModelCase> cases;
   if (request.dtype) return std::vector{bitnet_2b(request, *request.dtype)};

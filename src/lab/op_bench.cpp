@@ -16,7 +16,7 @@ bool is_float(DType dtype) {
 
 Result<ProblemWords> words_of(const BenchRequest& request, Words known, std::int64_t rows, std::int64_t k) {
   if (request.m && !known.has(Word::m))
-    return error(Code::invalid_argument, request.op, "{} has no m (it was given {}); rows and columns are its --shape",
+    return error(Code::invalid_argument, request.op, "{} has no m (it was given {}); rows and columns are its shape",
                  request.op, *request.m);
   const bool given = request.rows != 0 || request.k != 0;
   if (given && (request.rows < 1 || request.k < 1))

@@ -33,10 +33,10 @@ std::size_t cold_rotation_bytes(const Device& device) {
 Result<RotationPlan> plan_rotation(std::size_t copy_bytes, std::size_t wanted_bytes, std::size_t available_bytes) {
   if (copy_bytes == 0) return RotationPlan{.copies = 1, .note = {}};  // nothing to rotate
   if (copy_bytes > available_bytes)
-    return with(MemoryShortage{.needed_bytes = copy_bytes, .free_bytes = available_bytes},
-                error(Code::insufficient_memory, "bench",
-                      "the problem needs {} bytes and {} are available; ask for a smaller --shape", copy_bytes,
-                      available_bytes));
+    return with(
+        MemoryShortage{.needed_bytes = copy_bytes, .free_bytes = available_bytes},
+        error(Code::insufficient_memory, "bench",
+              "the problem needs {} bytes and {} are available; ask for a smaller shape", copy_bytes, available_bytes));
   const std::size_t wanted = std::max<std::size_t>(1, (wanted_bytes + copy_bytes - 1) / copy_bytes);
   const std::size_t possible = std::min(wanted, available_bytes / copy_bytes);
   RotationPlan plan{.copies = static_cast<std::int64_t>(possible), .note = {}};

@@ -56,31 +56,33 @@ Error nobody_accepts(const ProblemFacts& facts, const Explanation& why) {
 
 constexpr int kMostAhead = 1 << 20;  // bytes
 
-Status check_tuning(std::string_view op, DeviceId device, const Tuning& tuning) {
+constexpr std::string_view kTuning = "Preference::tuning";
+
+Status check_tuning(DeviceId device, const Tuning& tuning) {
   const bool of_cpu = tuning.streams != 0 || tuning.ahead_bytes;
   Tuning of_gpu = tuning;
   of_gpu.streams = 0;
   of_gpu.ahead_bytes = {};
   if (device.kind == DeviceKind::cpu && of_gpu != Tuning{})
     return error(
-        Code::invalid_argument, op,
+        Code::invalid_argument, kTuning,
         "a tuning of {} is for kernels of a GPU, the context is on {}; leave it out, or give streams and ahead",
         name(of_gpu), name(device));
   if (device.kind != DeviceKind::cpu && of_cpu)
-    return error(Code::invalid_argument, op,
+    return error(Code::invalid_argument, kTuning,
                  "streams and ahead of a tuning are for kernels of a CPU, the context is on {}; leave them out",
                  name(device));
   if (tuning.threads < 0 || tuning.threads > 1024 || tuning.threads % 32 != 0)
-    return error(Code::invalid_argument, op, "a tuning of {} threads a block; give a multiple of 32 up to 1024",
+    return error(Code::invalid_argument, kTuning, "a tuning of {} threads a block; give a multiple of 32 up to 1024",
                  tuning.threads);
   if (tuning.split < 0)
-    return error(Code::invalid_argument, op,
+    return error(Code::invalid_argument, kTuning,
                  "k cannot be split into {} parts; give 1 or more, or 0 for the kernel's own choice", tuning.split);
   if (tuning.streams < 0 || tuning.streams > 4 || tuning.streams == 3)
-    return error(Code::invalid_argument, op,
+    return error(Code::invalid_argument, kTuning,
                  "a tuning of {} streams; give 1, 2 or 4, or 0 for what suits the processor", tuning.streams);
   if (tuning.ahead_bytes && (*tuning.ahead_bytes < 0 || *tuning.ahead_bytes > kMostAhead))
-    return error(Code::invalid_argument, op, "a tuning of {} bytes ahead; give 0 to {}", *tuning.ahead_bytes,
+    return error(Code::invalid_argument, kTuning, "a tuning of {} bytes ahead; give 0 to {}", *tuning.ahead_bytes,
                  kMostAhead);
   return {};
 }
@@ -193,7 +195,7 @@ Result<Plan<Op>> Plan<Op>::select(const Context& context, const Problem& problem
   impl->id_text = impl->id.str();
   impl->k = facts.k;
   impl->device = name(state.device.id);
-  TERN_RETURN_IF_ERROR(check_tuning(facts.op, state.device.id, preference.tuning));
+  TERN_RETURN_IF_ERROR(check_tuning(state.device.id, preference.tuning));
   impl->tuning = preference.tuning;
   impl->resolved = selection.tuning;
   if (state.gpu && entry.tuning != nullptr) {

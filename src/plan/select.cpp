@@ -130,8 +130,8 @@ Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts
   } else if (!preference.kernel.empty()) {
     const Kernel* wanted = find(list, preference.kernel);
     if (wanted == nullptr || wanted->info.op != problem.op)
-      return error(Code::invalid_argument, kWhere, "{} has no kernel '{}'; `tern kernels` lists them", problem.op,
-                   escaped(preference.kernel, 100));
+      return error(Code::invalid_argument, "Preference::kernel", "{} has no kernel '{}'; `tern kernels` lists them",
+                   problem.op, escaped(preference.kernel, 100));
     if (std::ranges::find(willing, wanted) != willing.end()) {
       selection.kernel = wanted;
       why.chosen_because = "asked for by the caller";

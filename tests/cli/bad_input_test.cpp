@@ -237,6 +237,23 @@ TEST_F(BadInputTest, OpsAndShapesThatAreNot) {
   expect_refused({"explain", "ternary_quantize", "--shape", "4294967296x4294967296"}, "invalid_argument", "4294967296");
 }
 
+TEST_F(BadInputTest, OverridesThatCannotApplyAreRefusedByEveryCommand) {
+  const Arguments convert = {"convert", "model", "-o", "out.gguf"}, verify = {"verify", "a", "b"};
+  for (const Arguments& arguments : {Arguments{"devices"}, Arguments{"kernels"}, Arguments{"inspect", "model"}, convert,
+                                     verify, Arguments{"quantize", "good.npy", "-o", "out.npz"}}) {
+    expect_refused(arguments, "invalid_argument", "'nope'", {"TERN_FORCE_KERNEL=nope"});
+    expect_refused(arguments, "invalid_argument", "banana", {"TERN_MAX_ISA=banana"});
+#ifdef __x86_64__
+    expect_refused(arguments, "invalid_argument", "arm_neon", {"TERN_MAX_ISA=arm_neon"});
+#endif
+  }
+}
+
+TEST_F(BadInputTest, TypesThatAnOpDoesNotTake) {
+  expect_refused({"bench", "ternary_quantize", "--shape", "3x4", "--dtype", "i8"}, "invalid_argument", "'i8'");
+  expect_refused({"bench", "linear", "--shape", "3x4", "--dtype", "f64"}, "invalid_argument", "'f64'");
+}
+
 TEST_F(BadInputTest, OptionsOfLinearWithOtherOps) {
   for (const char* op : {"ternary_quantize", "ternary_dequantize", "activation_quantize", "affine_quantize"}) {
     const std::string said = std::string(op) + " has no --";
