@@ -25,18 +25,33 @@ ByteStep cast(DType from, DType to) {
   }};
 }
 
-// Floats to 8 or 4 bits: blocks in GGUF, codes with separate scales in safetensors.
+// Rows of codes as the output has them: blocks in GGUF, codes with separate scales in safetensors.
+Status reorder(const CodedWeights& coded, std::int64_t first, std::int64_t count, bool blocks, BytePiece& out) {
+  out.bytes.resize(coded_bytes(coded.format, blocks, static_cast<std::size_t>(count * coded.k)));
+  if (blocks) return coded.write_blocks(first, count, out.bytes.data());
+  std::vector<float> scales(static_cast<std::size_t>(count * coded.scales_per_row()));
+  TERN_RETURN_IF_ERROR(coded.read_rows(first, count, out.bytes.data(), scales.data()));
+  out.scales.clear();
+  append_bytes(out.scales, scales);
+  return {};
+}
+
+// Floats to 8 or 4 bits.
 ByteStep code(DType from, Format format, bool blocks) {
   return {.convert = [=](std::size_t at, std::span<const std::uint8_t> in, BytePiece& out) -> Status {
-    out.bytes.resize(coded_bytes(format, blocks, in.size() / size_of(from)));
-    out.scales.clear();
-    out.coded =
-        blocks ? cast_to_blocks(in, from, format, out.bytes) : cast_to_codes(in, from, format, out.bytes, out.scales);
-    if (out.coded.bad_element < 0) return {};
-    const std::int64_t element = static_cast<std::int64_t>(at / size_of(from)) + out.coded.bad_element;
-    return error_at(element, Code::non_finite, kWhere,
-                    "the block of elements {} to {} has a value that is not finite, or a scale beyond f16", element,
-                    element + kCodedGroup - 1);
+    std::vector<std::uint8_t> made;
+    std::vector<std::uint8_t>& to = blocks ? out.bytes : made;
+    to.resize(coded_bytes(format, true, in.size() / size_of(from)));
+    out.coded = cast_to_blocks(in, from, format, to);
+    if (out.coded.bad_element >= 0) {
+      const std::int64_t element = static_cast<std::int64_t>(at / size_of(from)) + out.coded.bad_element;
+      return error_at(element, Code::non_finite, kWhere,
+                      "the block of elements {} to {} has a value that is not finite, or a scale beyond f16", element,
+                      element + kCodedGroup - 1);
+    }
+    if (blocks) return {};
+    const auto count = static_cast<std::int64_t>(in.size() / size_of(from)) / kCodedGroup;
+    return reorder({format, count, kCodedGroup, Granularity::group(kCodedGroup), made, {}, {}}, 0, count, false, out);
   }};
 }
 
@@ -47,14 +62,8 @@ ByteStep recode(const CodedWeights& coded, bool blocks) {
   const std::size_t line = bytes / static_cast<std::size_t>(coded.n);
   const auto rows = std::max<std::size_t>(kCopyBytes / static_cast<std::size_t>(coded.k), 1);
   const auto convert = [=](std::size_t at, std::span<const std::uint8_t> in, BytePiece& out) -> Status {
-    const auto first = static_cast<std::int64_t>(at / line), count = static_cast<std::int64_t>(in.size() / line);
-    out.bytes.resize(coded_bytes(coded.format, blocks, static_cast<std::size_t>(count * coded.k)));
-    if (blocks) return coded.write_blocks(first, count, out.bytes.data());
-    std::vector<float> scales(static_cast<std::size_t>(count * coded.scales_per_row()));
-    TERN_RETURN_IF_ERROR(coded.read_rows(first, count, out.bytes.data(), scales.data()));
-    out.scales.clear();
-    append_bytes(out.scales, scales);
-    return {};
+    return reorder(coded, static_cast<std::int64_t>(at / line), static_cast<std::int64_t>(in.size() / line), blocks,
+                   out);
   };
   return {.convert = convert, .piece_bytes = rows * line, .checked = true};
 }
@@ -80,9 +89,8 @@ ByteLine::ByteLine(ModelFiles& files, const ModelTensor& tensor, ByteStep step, 
       step_(std::move(step)),
       outcome_(std::move(outcome)),
       writer_index_(writer_index),
-      bytes_(files.in().data(tensor.index)),
-      pieces_(static_cast<std::int64_t>((bytes_.size() + step_.piece_bytes - 1) / step_.piece_bytes)),
-      pages_(files.in(), tensor.index) {}
+      bytes_(files.in.data(tensor.index)),
+      pieces_(static_cast<std::int64_t>((bytes_.size() + step_.piece_bytes - 1) / step_.piece_bytes)) {}
 
 std::span<const std::uint8_t> ByteLine::input(std::int64_t piece) const {
   const std::size_t at = static_cast<std::size_t>(piece) * step_.piece_bytes;
@@ -96,14 +104,14 @@ Status ByteLine::run() {
 }
 
 Status ByteLine::convert() {
-  std::vector<BytePiece> places(static_cast<std::size_t>(2 * files_.threads().count() + 2));
+  std::vector<BytePiece> places(static_cast<std::size_t>(2 * files_.threads.count() + 2));
   const auto place = [&](std::int64_t at) -> BytePiece& { return places[static_cast<std::size_t>(at)]; };
   const auto fetch = [&](std::int64_t piece) { files_.fetch(input(piece)); };
   const auto step = [&](std::int64_t piece, std::int64_t at) {
     return step_.convert(static_cast<std::size_t>(piece) * step_.piece_bytes, input(piece), place(at));
   };
   const auto sink = [&](std::int64_t piece, std::int64_t at) { return take(piece, place(at)); };
-  return Conveyor(files_.threads(), static_cast<std::int64_t>(places.size()), &files_.clock())
+  return Conveyor(files_.threads, static_cast<std::int64_t>(places.size()), &files_.clock)
       .run({.pieces = pieces_, .fetch = fetch, .step = step, .sink = sink});
 }
 
@@ -115,7 +123,7 @@ Status ByteLine::copy() {
       TERN_RETURN_IF_ERROR(put(piece, input(piece)));
     return {};
   };
-  return Conveyor(files_.threads(), 2, &files_.clock()).run({.pieces = 2, .step = lane});
+  return Conveyor(files_.threads, 2, &files_.clock).run({.pieces = 2, .step = lane});
 }
 
 Status ByteLine::copy_piece() {
@@ -144,14 +152,15 @@ void ByteLine::sum(std::int64_t piece) {
 }
 
 Status ByteLine::put(std::int64_t piece, std::span<const std::uint8_t> out) {
-  TERN_RETURN_IF_ERROR(writer_index_ ? files_.fill(*writer_index_, out) : files_.write(out));
+  TERN_RETURN_IF_ERROR(files_.write(out, writer_index_));
   const auto in = input(piece);
-  pages_.done(static_cast<std::size_t>(in.data() - bytes_.data()) + in.size(), piece + 1 == pieces_);
+  const auto end = static_cast<std::size_t>(in.data() - bytes_.data()) + in.size();
+  files_.release(tensor_.index, released_, end, end == bytes_.size());
   return files_.unrelated(outcome_.progress(in.size()));
 }
 
 Status ByteLine::finish() {
-  const std::span<const std::uint8_t> separate = scale_bytes(files_.in(), tensor_);
+  const std::span<const std::uint8_t> separate = scale_bytes(files_.in, tensor_);
   if (writer_index_) outcome_.scales.assign(separate.begin(), separate.end());
   after_.add(outcome_.scales);
   TensorReport& report = outcome_.report;

@@ -64,7 +64,7 @@ class ByteLine {
   const std::span<const std::uint8_t> bytes_;
   const std::int64_t pieces_;
   std::int64_t next_ = 0;
-  ModelFiles::Pages pages_;
+  std::size_t released_ = 0;
   RunningChecksum before_, after_;
   CastLoss cast_;
   CodedLoss coded_;

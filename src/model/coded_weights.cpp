@@ -12,7 +12,6 @@
 #include "format/q4_0.h"
 #include "format/q8_0.h"
 #include "format/ranges.h"
-#include "io/little_endian.h"
 
 namespace tern {
 namespace {
@@ -137,22 +136,6 @@ void CodedWeights::values(std::int64_t first, std::int64_t elems, double* out) c
 std::size_t coded_bytes(Format format, bool blocks, std::size_t elems) {
   const auto n = static_cast<std::int64_t>(elems);
   return static_cast<std::size_t>(blocks ? n / kCodedGroup * block_bytes(format) : row_bytes(format, n));
-}
-
-CodedLoss cast_to_codes(std::span<const std::uint8_t> from, DType from_type, Format format,
-                        std::span<std::uint8_t> codes, std::vector<std::uint8_t>& scales) {
-  const std::size_t elems = from.size() / size_of(from_type);
-  std::vector<std::uint8_t> blocks(coded_bytes(format, true, elems));
-  const CodedLoss loss = cast_to_blocks(from, from_type, format, blocks);
-  if (loss.bad_element >= 0) return loss;
-  const auto count = static_cast<std::int64_t>(elems) / kCodedGroup;
-  const CodedWeights rows{
-      .format = format, .n = count, .k = kCodedGroup, .granularity = Granularity::group(kCodedGroup), .blocks = blocks};
-  std::vector<float> block_scales(static_cast<std::size_t>(count));
-  // Never fails: all scales are finite.
-  if (!rows.read_rows(0, count, codes.data(), block_scales.data()).ok()) return {.bad_element = 0};
-  append_bytes(scales, block_scales);
-  return loss;
 }
 
 CodedLoss cast_to_blocks(std::span<const std::uint8_t> from, DType from_type, Format format,

@@ -49,9 +49,6 @@ struct CodedLoss {
 // `from` holds whole blocks of elements, and `blocks` has room for all of them. Runs on the calling thread only.
 CodedLoss cast_to_blocks(std::span<const std::uint8_t> from, DType from_type, Format format,
                          std::span<std::uint8_t> blocks);
-// The same blocks as codes in rows; their scales, f32, are appended to a separate list.
-CodedLoss cast_to_codes(std::span<const std::uint8_t> from, DType from_type, Format format,
-                        std::span<std::uint8_t> codes, std::vector<std::uint8_t>& scales);
 std::size_t coded_bytes(Format format, bool blocks, std::size_t elems);  // without separate scales
 
 }  // namespace tern

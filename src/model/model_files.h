@@ -1,58 +1,76 @@
 // The input and the output of a conversion: reads and writes are timed, pages released in large pieces.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
-#include "device/threads.h"
-#include "model/stage_clock.h"
+#include "base/checked.h"
+#include "io/mapped_file.h"
+#include "model/conveyor.h"
 #include "tern/checkpoint.h"
 
 namespace tern {
 
 inline constexpr std::size_t kCopyBytes = std::size_t{1} << 20;  // pieces that are read, cast and copied
+inline constexpr std::size_t kReleaseBytes = std::size_t{16}
+                                             << 20;  // large: each call interrupts other cores (TLB shootdown)
 
 class ModelFiles {
  public:
-  ModelFiles(const Checkpoint& in, CheckpointWriter& out, const Threads& threads);
+  ModelFiles(const Checkpoint& from, CheckpointWriter& to, const Threads& pool)
+      : in(from), threads(pool), clock(pool.count()), out_(to) {}
 
-  [[nodiscard]] const Checkpoint& in() const { return in_; }
-  [[nodiscard]] const Threads& threads() const { return threads_; }
-  [[nodiscard]] StageClock& clock() { return clock_; }
+  const Checkpoint& in;
+  const Threads& threads;
+  StageClock clock;
 
   // Reads pages on the calling thread.
-  void fetch(std::span<const std::uint8_t> bytes);
+  void fetch(std::span<const std::uint8_t> bytes) {
+    const Stopwatch reading;
+    fetch_pages(bytes);
+    clock.spent(Stage::reading, reading.seconds());
+    clock.busy(Stage::reading, 0, bytes.size());
+  }
   // Reads all pages in order on all threads, before they access them in any order.
-  void fetch_all(std::span<const std::uint8_t> bytes);
+  void fetch_all(std::span<const std::uint8_t> bytes) {
+    const auto piece = [&](std::int64_t item) {
+      const std::size_t at = static_cast<std::size_t>(item) * kCopyBytes;
+      fetch(bytes.subspan(at, std::min(kCopyBytes, bytes.size() - at)));
+    };
+    for_each(ceil_div(static_cast<std::int64_t>(bytes.size()), kCopyBytes), piece);
+  }
+  // Calls part(0) to part(count - 1), each once, on all threads.
+  void for_each(std::int64_t count, const std::function<void(std::int64_t)>& part) {
+    (void)Conveyor(threads, 4 * threads.count(), &clock).run({.pieces = count, .fetch = part}).ok();
+  }
 
-  // One call at a time. Errors are unrelated().
-  Status write(std::span<const std::uint8_t> bytes);
-  Status fill(std::size_t writer_index, std::span<const std::uint8_t> bytes);
+  // One call at a time. Without an index, the next bytes of the output; with one, those of a tensor that was skipped.
+  Status write(std::span<const std::uint8_t> bytes, std::optional<std::size_t> skipped = {}) {
+    const Stopwatch writing;
+    Status status = skipped ? out_.fill(*skipped, bytes) : out_.write(bytes);
+    const double seconds = writing.seconds();
+    clock.spent(Stage::writing, seconds);
+    clock.busy(Stage::writing, seconds, bytes.size());
+    return unrelated(std::move(status));
+  }
 
   // Passes a status on and remembers whether it is an error that has nothing to do with the current tensor, and so is
   // reported without the tensor's name.
-  Status unrelated(Status status);
+  Status unrelated(Status status) {
+    unrelated_ = unrelated_ || !status.ok();
+    return status;
+  }
   [[nodiscard]] bool unrelated() const { return unrelated_; }
 
-  // Releases a tensor's pages as they are done with.
-  class Pages {
-   public:
-    Pages(const Checkpoint& checkpoint, std::size_t index) : checkpoint_(checkpoint), index_(index) {}
-    // Those before byte `end`; at once if they are the last.
-    void done(std::size_t end, bool last);
-    void again() { released_ = 0; }
-
-   private:
-    const Checkpoint& checkpoint_;
-    std::size_t index_, released_ = 0;
-  };
+  // Releases a tensor's pages before byte `end`; at once if they are the last. `released` is where the rest begins.
+  void release(std::size_t index, std::size_t& released, std::size_t end, bool last) const {
+    if (!last && end - released < kReleaseBytes) return;
+    in.release(index, released, end - released);
+    released = end;
+  }
 
  private:
-  Status timed(const Stopwatch& writing, std::size_t bytes, Status status);
-
-  const Checkpoint& in_;
   CheckpointWriter& out_;
-  const Threads& threads_;
-  StageClock clock_;
   bool unrelated_ = false;
 };
 

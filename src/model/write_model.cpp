@@ -7,7 +7,6 @@
 #include "base/errors.h"
 #include "model/byte_line.h"
 #include "model/convert_matrix.h"
-#include "model/conveyor.h"
 #include "model/gpu_feed.h"
 #include "model/model_files.h"
 #include "model/model_plan.h"
@@ -33,7 +32,7 @@ class Pipeline {
         progress_(progress),
         writer_(writer),
         files_(model.checkpoint(), writer, context.state().threads),
-        feed_(context, files_.clock()) {
+        feed_(context, files_.clock) {
     report_.tensors.resize(plan.tensors.size());
     for (const TensorPlan& tensor : plan.tensors) {
       if (tensor.action != Action::drop) total_bytes_ += tensor.in_bytes;
@@ -72,7 +71,7 @@ class Pipeline {
     TERN_RETURN_IF_ERROR(settle());
     const Stopwatch flush;
     TERN_RETURN_IF_ERROR(writer_.finish());
-    files_.clock().settle(all.seconds(), flush.seconds(), total_bytes_, report_);
+    files_.clock.settle(all.seconds(), flush.seconds(), total_bytes_, report_);
     report_.file_bytes = writer_.file_bytes();
     return std::move(report_);
   }
@@ -176,8 +175,7 @@ class Pipeline {
     if (next_on_gpu_ == nullptr) {
       TERN_ASSIGN(first, begin_next());
       next_on_gpu_ = first;
-      TERN_RETURN_IF_ERROR(Conveyor(files_.threads(), 4 * context_.threads(), &files_.clock())
-                               .run({.pieces = first->pieces(), .fetch = [&](std::int64_t p) { first->upload(p); }}));
+      files_.for_each(first->pieces(), [&](std::int64_t piece) { first->upload(piece); });
     }
     return next_on_gpu_->wait();
   }
@@ -232,12 +230,12 @@ class Pipeline {
         const std::size_t begin = end_of(rows.first);
         files_.fetch(bytes.subspan(begin, end_of(rows.first + rows.count) - begin));
       };
-    job.clock = &files_.clock();
-    ModelFiles::Pages pages(model_.checkpoint(), tensor.index);
+    job.clock = &files_.clock;
+    std::size_t released = 0;
     job.done = [&](RowRange rows) {
-      if (rows.first == 0) pages.again();
+      if (rows.first == 0) released = 0;
       const bool last = rows.first + rows.count == tensor.n();
-      if (last || !at_end) pages.done(end_of(rows.first + rows.count), last);
+      if (last || !at_end) files_.release(tensor.index, released, end_of(rows.first + rows.count), last);
     };
     TERN_ASSIGN(made, convert_matrix(context_, pool_, job));
     if (plan_.histograms && job.x != nullptr)
@@ -250,7 +248,7 @@ class Pipeline {
   // Writes what is known only at the end: separate scales, and the checksums.
   Status settle() {
     for (const Scales& scales : scales_)
-      if (!scales.bytes.empty()) TERN_RETURN_IF_ERROR(files_.fill(scales.writer_index, scales.bytes));
+      if (!scales.bytes.empty()) TERN_RETURN_IF_ERROR(files_.write(scales.bytes, scales.writer_index));
     std::map<std::string, std::size_t> keys;
     for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
       if (report_.tensors[i].checksum) keys.emplace(keys::checksum_of(plan_.tensors[i].name), i);
