@@ -153,10 +153,9 @@ void ByteLine::sum(std::int64_t piece) {
 
 Status ByteLine::put(std::int64_t piece, std::span<const std::uint8_t> out) {
   TERN_RETURN_IF_ERROR(files_.write(out, writer_index_));
-  const auto in = input(piece);
-  const auto end = static_cast<std::size_t>(in.data() - bytes_.data()) + in.size();
-  files_.release(tensor_.index, released_, end, end == bytes_.size());
-  return files_.unrelated(outcome_.progress(in.size()));
+  const std::size_t end = std::min(static_cast<std::size_t>(piece + 1) * step_.piece_bytes, bytes_.size());
+  files_.release(tensor_.index, released_, end, piece + 1 == pieces_);
+  return files_.unrelated(outcome_.progress(input(piece).size()));
 }
 
 Status ByteLine::finish() {

@@ -30,8 +30,7 @@ constexpr std::int64_t kComparedBlock = 1024;                 // values compared
 constexpr std::int64_t kRowsPerPiece = 16;                    // for ternary matrices
 constexpr std::size_t kReleaseBytes = std::size_t{64} << 20;  // pages are released in pieces of this size
 
-// The differences that one thread has found. The lowest index wins, so that the result does not depend on the number of
-// threads.
+// What one thread has found. The lowest index wins, so that the result does not depend on the number of threads.
 struct Finding {
   std::int64_t trits = 0, values = 0, first = -1;
   double largest = 0;
@@ -42,11 +41,8 @@ struct Finding {
     ++values;
     if (first < 0 || index < first) first = index;
     const double apart = std::fabs(a - b);
-    if (std::isfinite(apart)) {
-      largest = std::max(largest, apart);
-    } else {
-      incomparable = true;
-    }
+    incomparable = incomparable || !std::isfinite(apart);
+    if (std::isfinite(apart)) largest = std::max(largest, apart);
   }
   void add(const Finding& other) {
     trits += other.trits;
@@ -75,9 +71,6 @@ Finding by_pieces(const Threads& threads, std::int64_t items, std::int64_t grain
 struct Weights {
   QuantizedTensor tensor;
   Ranges ranges;
-  explicit Weights(QuantizedTensor q)
-      : tensor(std::move(q)), ranges(make_ranges(tensor.rows(), tensor.k(), tensor.granularity)) {}
-
   [[nodiscard]] const std::uint8_t* row(std::int64_t r) const {
     return tensor.quantized_data().data() + r * row_bytes(Format::i2, tensor.k());
   }
@@ -163,8 +156,7 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 
 class Comparison {
  public:
-  Comparison(const Context& context, const Model& a, const Model& b)
-      : context_(context), threads_(context.state().threads), a_(a), b_(b) {}
+  Comparison(const Context& context, const Model& a, const Model& b) : context_(context), a_(a), b_(b) {}
 
   Result<TensorDifference> tensors(std::size_t ia, std::size_t ib) const {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
@@ -178,8 +170,11 @@ class Comparison {
     // The product can overflow only if an axis is 0.
     for (const std::int64_t size : a.shape) out.elements = checked_mul(out.elements, size).value_or(0);
     TERN_ASSIGN(found, compare(ia, ib, out));
-    release(a_, a);
-    release(b_, b);
+    for (const auto& [model, tensor] : {std::pair(&a_, &a), std::pair(&b_, &b)}) {
+      const std::size_t bytes = model->checkpoint().data(tensor->index).size();
+      for (std::size_t at = 0; at < bytes; at += kReleaseBytes)
+        model->checkpoint().release(tensor->index, at, std::min(kReleaseBytes, bytes - at));
+    }
     if (out.kind == Kind::differs || found.values == 0) return out;
     out.kind = Kind::differs;
     out.differing_trits = found.trits;
@@ -204,8 +199,9 @@ class Comparison {
   [[nodiscard]] Result<Values> values(const Model& model, std::size_t index) const {
     const ModelTensor& tensor = model.tensors()[index];
     if (tensor.ternary) {
-      TERN_ASSIGN(weights, of_file(model, model.read(context_, index)));
-      return Values(Weights(std::move(weights)));
+      TERN_ASSIGN(q, of_file(model, model.read(context_, index)));
+      const Ranges ranges = make_ranges(q.rows(), q.k(), q.granularity);
+      return Values(Weights{std::move(q), ranges});
     }
     if (!tensor.codes) return Values(Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype});
     TERN_ASSIGN(coded, of_file(model, CodedWeights::of(model.checkpoint(), tensor)));
@@ -219,32 +215,23 @@ class Comparison {
     if (has_values(a) && has_values(b)) {
       TERN_ASSIGN(va, values(a_, ia));
       TERN_ASSIGN(vb, values(b_, ib));
-      if (a.ternary || b.ternary)
-        out.what = !b.ternary   ? "equal values, trits here"
-                   : !a.ternary ? "equal values, trits there"
-                                : "equal trits and scales";
-      else
-        out.what =
-            a.type == b.type ? "equal values" : fmt::format("equal values, {} and {}", name(a.type), name(b.type));
-      return compare_values(threads_, va, vb, out.elements);
+      out.what = a.ternary && b.ternary ? "equal trits and scales"
+                 : a.ternary            ? "equal values, trits here"
+                 : b.ternary            ? "equal values, trits there"
+                 : a.type == b.type     ? "equal values"
+                                        : fmt::format("equal values, {} and {}", name(a.type), name(b.type));
+      return compare_values(context_.state().threads, va, vb, out.elements);
     }
     const auto bytes_a = a_.checkpoint().data(a.index), bytes_b = b_.checkpoint().data(b.index);
-    out.what = "equal bytes";
-    if (a.type == b.type && std::ranges::equal(bytes_a, bytes_b)) return Finding{};
-    out.kind = Kind::differs;
-    out.what = a.type == b.type ? fmt::format("bytes of {} differ", name(a.type))
-                                : fmt::format("{} here, {} there", name(a.type), name(b.type));
+    const bool equal = a.type == b.type && std::ranges::equal(bytes_a, bytes_b);
+    out.kind = equal ? Kind::equal : Kind::differs;
+    out.what = equal              ? "equal bytes"
+               : a.type == b.type ? fmt::format("bytes of {} differ", name(a.type))
+                                  : fmt::format("{} here, {} there", name(a.type), name(b.type));
     return Finding{};
   }
 
-  static void release(const Model& model, const ModelTensor& tensor) {
-    const std::size_t bytes = model.checkpoint().data(tensor.index).size();
-    for (std::size_t at = 0; at < bytes; at += kReleaseBytes)
-      model.checkpoint().release(tensor.index, at, std::min(kReleaseBytes, bytes - at));
-  }
-
   const Context& context_;
-  const Threads& threads_;
   const Model &a_, &b_;
 };
 

@@ -20,7 +20,6 @@
 namespace tern {
 namespace {
 
-constexpr std::string_view kWhere = "write_model";
 // A few large writes fill the page cache faster than many small ones: 4.4 GB/s, against 2.8 with 64 KiB (ext4).
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // limit for all pieces in flight, reached only by long rows
@@ -49,7 +48,7 @@ class Converter {
     if (source_.granularity() == Granularity::tensor() && source_.n() > 0 && source_.k() > 0)
       made_.decided = {source_.tensor_scale()};
     if (!one && !inside_ && source_.granularity() != job_.plan.granularity)
-      return error(Code::internal, kWhere, "scales by {} were planned by {}", name(source_.granularity()),
+      return error(Code::internal, "write_model", "scales by {} were planned by {}", name(source_.granularity()),
                    name(job_.plan.granularity));
     if ((one || !inside_) && source_.granularity() == Granularity::tensor())
       made_.stored = made_.decided;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "model/byte_line.h"
 #include "model/convert_matrix.h"
@@ -19,8 +20,6 @@
 
 namespace tern {
 namespace {
-
-constexpr std::string_view kWhere = "write_model";
 
 class Pipeline {
  public:
@@ -56,18 +55,16 @@ class Pipeline {
       const StoredTensor& stored = writer_.tensors()[i];
       const auto scale = by_scale.find(stored.name);
       const std::size_t of = scale != by_scale.end() ? scale->second : by_name.at(stored.name);
-      if (scale != by_scale.end() || plan_.tensors[of].action == Action::copy) {
-        if (stored.bytes > 0) TERN_RETURN_IF_ERROR(writer_.skip());
-        if (scale != by_scale.end()) {
-          scales_[of].writer_index = i;
-        } else {
-          copies_.emplace_back(files_, input(of), ByteStep(), outcome(of), i);
-        }
-      } else {
+      const bool is_scale = scale != by_scale.end(), is_copy = !is_scale && plan_.tensors[of].action == Action::copy;
+      if (is_scale) scales_[of].writer_index = i;
+      if (is_copy) copies_.emplace_back(of, i);
+      if (!is_scale && !is_copy) {
         TERN_RETURN_IF_ERROR(tensor(of));
+      } else if (stored.bytes > 0) {
+        TERN_RETURN_IF_ERROR(writer_.skip());
       }
     }
-    for (; !copies_.empty(); copies_.pop_front()) TERN_RETURN_IF_ERROR(copies_.front().run());
+    for (; next_copy(); copying_.reset()) TERN_RETURN_IF_ERROR(copying_->run());
     TERN_RETURN_IF_ERROR(settle());
     const Stopwatch flush;
     TERN_RETURN_IF_ERROR(writer_.finish());
@@ -87,7 +84,7 @@ class Pipeline {
   Status report_progress(std::size_t i, std::size_t bytes) {
     done_bytes_ += bytes;
     if (progress_ && !progress_(plan_.tensors[i].name, done_bytes_, total_bytes_))
-      return error(Code::invalid_argument, kWhere, "stopped by the caller; nothing was written");
+      return error(Code::invalid_argument, "write_model", "stopped by the caller; nothing was written");
     return {};
   }
 
@@ -109,16 +106,25 @@ class Pipeline {
     return ByteLine(files_, input(i), std::move(step), outcome(i)).run();
   }
 
+  // Begins the next copy, unless one is under way; false: there is none.
+  bool next_copy() {
+    if (copying_ || copies_.empty()) return copying_.has_value();
+    const auto [of, writer_index] = copies_.front();
+    copies_.pop_front();
+    copying_.emplace(files_, input(of), ByteStep(), outcome(of), writer_index);
+    return true;
+  }
   Status copy_piece() {
-    if (copies_.empty()) return {};
-    TERN_RETURN_IF_ERROR(copies_.front().copy_piece());
-    if (copies_.front().pieces_left() == 0) copies_.pop_front();
+    if (!next_copy()) return {};
+    TERN_RETURN_IF_ERROR(copying_->copy_piece());
+    if (copying_->pieces_left() == 0) copying_.reset();
     return {};
   }
   // How many pieces to copy while a matrix of `in_bytes` is converted, so that copies and matrices end together.
   std::int64_t copies_during(std::size_t in_bytes) {
-    std::int64_t waiting = 0;
-    for (const ByteLine& copy : copies_) waiting += copy.pieces_left();
+    std::int64_t waiting = copying_ ? copying_->pieces_left() : 0;
+    for (const auto& [of, writer_index] : copies_)
+      waiting += ceil_div(static_cast<std::int64_t>(model_.checkpoint().data(input(of).index).size()), kCopyBytes);
     const double share = static_cast<double>(in_bytes) / static_cast<double>(std::max(matrix_bytes_, in_bytes));
     matrix_bytes_ -= std::min(matrix_bytes_, in_bytes);
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(waiting) * share));
@@ -268,7 +274,9 @@ class Pipeline {
   std::size_t done_bytes_ = 0, total_bytes_ = 0, matrix_bytes_ = 0;
   std::vector<Scales> scales_;
   ModelFiles files_;
-  std::deque<ByteLine> copies_;  // one piece at a time, while other threads compute
+  // Copies are made one piece at a time, while other threads compute.
+  std::deque<std::pair<std::size_t, std::size_t>> copies_;  // those that wait: index into the plan, and the writer's
+  std::optional<ByteLine> copying_;
   BufferPool pool_;
   GpuFeed feed_;
   std::deque<std::size_t> gpu_queue_;       // matrices for the GPU, in their order
