@@ -41,17 +41,12 @@ Json tensor_json(const ModelTensor& t, const TensorReport* report) {
   Json entry = {
       {"name", t.name}, {"hf_name", t.hf_name}, {"shape", t.shape}, {"type", name(t.type)}, {"bytes", t.bytes}};
   if (report != nullptr && report->checksum) entry["checksum"] = fmt::format("{:016x}", *report->checksum);
-  if (t.codes) {
-    entry["format"] = name(*t.codes);
-    entry["granularity"] = name(t.granularity);
-    if (report != nullptr) entry["scales"] = {{"smallest", report->smallest_scale}, {"largest", report->largest_scale}};
-  }
-  if (!t.ternary) return entry;
-  entry["format"] = t.layout ? Json(name(t.layout->layout)) : Json(nullptr);
+  if (!t.ternary && !t.codes) return entry;
+  entry["format"] = t.codes ? Json(name(*t.codes)) : t.layout ? Json(name(t.layout->layout)) : Json(nullptr);
   entry["granularity"] = name(t.granularity);
   if (!t.unreadable.empty()) entry["unreadable"] = with_flags(t.unreadable);
   if (report == nullptr) return entry;
-  entry["trits"] = {{"minus", report->trits[0]}, {"zero", report->trits[1]}, {"plus", report->trits[2]}};
+  if (t.ternary) entry["trits"] = {{"minus", report->trits[0]}, {"zero", report->trits[1]}, {"plus", report->trits[2]}};
   entry["scales"] = {{"smallest", report->smallest_scale}, {"largest", report->largest_scale}};
   return entry;
 }

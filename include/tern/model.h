@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "tern/checkpoint.h"
@@ -34,6 +35,29 @@ struct ReadOptions {
   std::vector<KernelTiles> tiles = {};           // of tl1 and tl2
 };
 
+// A tensor of the file that holds the scales of another.
+struct SeparateScales {
+  std::size_t index = 0;  // of Checkpoint::tensors()
+  StoredType type = StoredType::f32;
+};
+
+// What a tensor is: each alternative has the fields that describe it, and no other.
+struct PlainTensor {};  // floats, or bytes that pass through
+struct TernaryTensor {
+  std::optional<LayoutSpec> layout = {};  // none: `unreadable` says which option to give
+  std::string unreadable = {};
+  WeightScale weight_scale = WeightScale::multiplies;
+  Granularity granularity = {};
+  std::optional<SeparateScales> scales = {};  // none: they are inside the weights' bytes
+};
+// Weights of 8 or 4 bits: Q8_0 and Q4_0 of GGUF, s8 and s4 as Tern writes them to safetensors.
+struct CodedTensor {
+  Format format = Format::s8;
+  Granularity granularity = {};
+  std::optional<SeparateScales> scales = {};  // none: they are inside ggml's blocks
+};
+using TensorContent = std::variant<PlainTensor, TernaryTensor, CodedTensor>;
+
 // One tensor of a model. A tensor that holds the scales of others is not listed separately.
 struct ModelTensor {
   std::string name;                 // as in the file: print it through escaped()
@@ -48,19 +72,18 @@ struct ModelTensor {
   // The checksum in the file: of trits and scales, or of the bytes of a tensor that is not ternary.
   std::optional<std::uint64_t> checksum = {};
 
-  // For ternary weights only:
+  // The fields of content(), side by side, as programs had them before it. hold() fills them in.
   bool ternary = false;
-  std::optional<LayoutSpec> layout = {};  // none: `unreadable` says which option to give
+  std::optional<LayoutSpec> layout = {};
   std::string unreadable = {};
   WeightScale weight_scale = WeightScale::multiplies;
-  // For weights of 8 and 4 bits only: Q8_0 and Q4_0 of GGUF, s8 and s4 as Tern writes them to safetensors. These are
-  // not ternary.
   std::optional<Format> codes = {};
-  // For both:
-  std::optional<std::size_t> scales_index = {};  // into Checkpoint::tensors(), where scales are separate
-  StoredType scale_type = StoredType::f32;       // their type, if so
+  std::optional<std::size_t> scales_index = {};
+  StoredType scale_type = StoredType::f32;
   Granularity granularity = {};
 
+  [[nodiscard]] TERN_API TensorContent content() const;
+  TERN_API void hold(const TensorContent& content);
   [[nodiscard]] std::int64_t n() const { return shape.size() == 2 ? shape[0] : 0; }
   [[nodiscard]] std::int64_t k() const { return shape.size() == 2 ? shape[1] : 0; }
 };

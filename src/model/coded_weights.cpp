@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 
 #include "base/elements.h"
 #include "base/errors.h"
@@ -13,13 +12,11 @@
 #include "format/q4_0.h"
 #include "format/q8_0.h"
 #include "format/ranges.h"
-#include "io/little_endian.h"
 
 namespace tern {
 namespace {
 
 constexpr std::string_view kWhere = "Model::read";
-constexpr std::int64_t kBlocksPerPiece = 1 << 13;
 static_assert(q8_0::kBlock == kCodedGroup && q4_0::kBlock == kCodedGroup);
 
 constexpr std::int64_t block_bytes(Format format) {
@@ -141,67 +138,37 @@ std::size_t coded_bytes(Format format, bool blocks, std::size_t elems) {
   return static_cast<std::size_t>(blocks ? n / kCodedGroup * block_bytes(format) : row_bytes(format, n));
 }
 
-CodedLoss cast_to_codes(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
-                        std::span<std::uint8_t> codes, std::vector<std::uint8_t>& scales) {
-  const std::size_t elems = from.size() / size_of(from_type);
-  std::vector<std::uint8_t> blocks(coded_bytes(format, true, elems));
-  const CodedLoss loss = cast_to_blocks(threads, from, from_type, format, blocks);
-  if (loss.bad_element >= 0) return loss;
-  const auto count = static_cast<std::int64_t>(elems) / kCodedGroup;
-  const CodedWeights rows{
-      .format = format, .n = count, .k = kCodedGroup, .granularity = Granularity::group(kCodedGroup), .blocks = blocks};
-  std::vector<float> block_scales(static_cast<std::size_t>(count));
-  // Never fails: all scales are finite.
-  if (!rows.read_rows(0, count, codes.data(), block_scales.data()).ok()) return {.bad_element = 0};
-  append_bytes(scales, block_scales);
-  return loss;
-}
-
-CodedLoss cast_to_blocks(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
+CodedLoss cast_to_blocks(std::span<const std::uint8_t> from, DType from_type, Format format,
                          std::span<std::uint8_t> blocks) {
   const bool eight = format == Format::s8;
-  const auto elems = static_cast<std::int64_t>(from.size() / size_of(from_type));
-  CodedLoss all;
-  std::mutex mutex;
-  WorkQueue queue(elems / kCodedGroup, kBlocksPerPiece);
-  threads.run(threads.count(), [&](int) {
-    const FpEnvGuard guard;
-    CodedLoss loss;
-    for (std::int64_t b = 0, end = 0; queue.next(b, end);)
-      for (; b < end; ++b) {
-        float x[kCodedGroup], largest = 0, d = 0;
-        std::int8_t codes[kCodedGroup];
-        bool finite = true;
-        for (std::int64_t i = 0; i < kCodedGroup; ++i) {
-          x[i] = static_cast<float>(read_element(from.data(), from_type, b * kCodedGroup + i));
-          finite = finite && std::isfinite(x[i]);
-          if (std::fabs(x[i]) > std::fabs(largest)) largest = x[i];
-        }
-        if (finite) (eight ? code_q8_0 : code_q4_0)(x, largest, codes, d);
-        const std::uint16_t bits = half::to_f16(d);
-        const float stored = half::from_f16(bits);
-        if (!finite || !std::isfinite(stored)) {
-          if (loss.bad_element < 0) loss.bad_element = b * kCodedGroup;
-          continue;
-        }
-        if (eight)
-          q8_0::from_codes(bits, codes, blocks.data() + b * q8_0::kBlockBytes);
-        else
-          q4_0::from_codes(bits, codes, blocks.data() + b * q4_0::kBlockBytes);
-        for (std::int64_t i = 0; i < kCodedGroup; ++i) {
-          const auto v = static_cast<double>(x[i]);
-          const double miss = v - static_cast<double>(static_cast<float>(codes[i]) * stored);
-          loss.signal += v * v;
-          loss.noise += miss * miss;
-        }
-      }
-    const std::lock_guard lock(mutex);
-    all.signal += loss.signal;
-    all.noise += loss.noise;
-    if (loss.bad_element >= 0 && (all.bad_element < 0 || loss.bad_element < all.bad_element))
-      all.bad_element = loss.bad_element;
-  });
-  return all;
+  const auto count = static_cast<std::int64_t>(from.size() / size_of(from_type)) / kCodedGroup;
+  const FpEnvGuard guard;
+  CodedLoss loss;
+  for (std::int64_t b = 0; b < count; ++b) {
+    float x[kCodedGroup], largest = 0, d = 0;
+    std::int8_t codes[kCodedGroup];
+    bool finite = true;
+    for (std::int64_t i = 0; i < kCodedGroup; ++i) {
+      x[i] = static_cast<float>(read_element(from.data(), from_type, b * kCodedGroup + i));
+      finite = finite && std::isfinite(x[i]);
+      if (std::fabs(x[i]) > std::fabs(largest)) largest = x[i];
+    }
+    if (finite) (eight ? code_q8_0 : code_q4_0)(x, largest, codes, d);
+    const std::uint16_t bits = half::to_f16(d);
+    const float stored = half::from_f16(bits);
+    if (!finite || !std::isfinite(stored)) {
+      loss.bad_element = b * kCodedGroup;
+      return loss;
+    }
+    (eight ? q8_0::from_codes : q4_0::from_codes)(bits, codes, blocks.data() + b * block_bytes(format));
+    for (std::int64_t i = 0; i < kCodedGroup; ++i) {
+      const auto v = static_cast<double>(x[i]);
+      const double miss = v - static_cast<double>(static_cast<float>(codes[i]) * stored);
+      loss.signal += v * v;
+      loss.noise += miss * miss;
+    }
+  }
+  return loss;
 }
 
 }  // namespace tern

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "device/threads.h"
 #include "tern/model.h"
 
 namespace tern {
@@ -47,12 +46,9 @@ struct CodedLoss {
   std::int64_t bad_element = -1;
 };
 // Converts floats to the same blocks as ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref: docs/numerics.md.
-// `from` holds whole blocks of elements, and `blocks` has room for all of them.
-CodedLoss cast_to_blocks(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
+// `from` holds whole blocks of elements, and `blocks` has room for all of them. Runs on the calling thread only.
+CodedLoss cast_to_blocks(std::span<const std::uint8_t> from, DType from_type, Format format,
                          std::span<std::uint8_t> blocks);
-// The same blocks as codes in rows; their scales, f32, are appended to a separate list.
-CodedLoss cast_to_codes(const Threads& threads, std::span<const std::uint8_t> from, DType from_type, Format format,
-                        std::span<std::uint8_t> codes, std::vector<std::uint8_t>& scales);
 std::size_t coded_bytes(Format format, bool blocks, std::size_t elems);  // without separate scales
 
 }  // namespace tern

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 #include <unordered_set>
+#include <variant>
 
 #include "base/elements.h"
 #include "base/errors.h"
@@ -29,8 +30,7 @@ constexpr std::int64_t kComparedBlock = 1024;                 // values compared
 constexpr std::int64_t kRowsPerPiece = 16;                    // for ternary matrices
 constexpr std::size_t kReleaseBytes = std::size_t{64} << 20;  // pages are released in pieces of this size
 
-// The differences that one thread has found. The lowest index wins, so that the result does not depend on the number of
-// threads.
+// What one thread has found. The lowest index wins, so that the result does not depend on the number of threads.
 struct Finding {
   std::int64_t trits = 0, values = 0, first = -1;
   double largest = 0;
@@ -41,11 +41,8 @@ struct Finding {
     ++values;
     if (first < 0 || index < first) first = index;
     const double apart = std::fabs(a - b);
-    if (std::isfinite(apart)) {
-      largest = std::max(largest, apart);
-    } else {
-      incomparable = true;
-    }
+    incomparable = incomparable || !std::isfinite(apart);
+    if (std::isfinite(apart)) largest = std::max(largest, apart);
   }
   void add(const Finding& other) {
     trits += other.trits;
@@ -70,98 +67,76 @@ Finding by_pieces(const Threads& threads, std::int64_t items, std::int64_t grain
   return all;
 }
 
-// Reads rows of trits as values.
+// Ternary weights as values.
 struct Weights {
   QuantizedTensor tensor;
   Ranges ranges;
-  explicit Weights(QuantizedTensor q)
-      : tensor(std::move(q)), ranges(make_ranges(tensor.rows(), tensor.k(), tensor.granularity)) {}
-
   [[nodiscard]] const std::uint8_t* row(std::int64_t r) const {
     return tensor.quantized_data().data() + r * row_bytes(Format::i2, tensor.k());
   }
-  [[nodiscard]] float scale(std::int64_t r, std::int64_t column) const {
-    const std::int64_t range = ranges.per_row == 0 ? 0 : r * ranges.per_row + column / ranges.len;
-    return tensor.scale_values()[static_cast<std::size_t>(range)];
-  }
-  // n values from a column on, equal to those of dequantizing to f32.
-  void values(std::int64_t r, std::int64_t column, std::int64_t n, std::int8_t* trits, double* out) const {
+  // n values of one row from an element on, equal to those of dequantizing to f32, and their trits.
+  void values(std::int64_t first, std::int64_t n, std::int8_t* trits, double* out) const {
+    const std::int64_t r = first / tensor.k(), column = first % tensor.k();
     read_codes(Format::i2, row(r), column, n, trits);
-    for (std::int64_t i = 0; i < n; ++i)
-      out[i] = static_cast<double>(trits[i]) * static_cast<double>(scale(r, column + i));
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t range = ranges.per_row == 0 ? 0 : r * ranges.per_row + (column + i) / ranges.len;
+      out[i] =
+          static_cast<double>(trits[i]) * static_cast<double>(tensor.scale_values()[static_cast<std::size_t>(range)]);
+    }
   }
 };
 
-Finding compare_trits(const Threads& threads, const Weights& a, const Weights& b) {
-  const std::int64_t n = a.tensor.rows(), k = a.tensor.k(), line = row_bytes(Format::i2, k);
-  const std::span<const float> sa = a.tensor.scale_values(), sb = b.tensor.scale_values();
-  const bool same_scales = a.tensor.granularity == b.tensor.granularity && std::ranges::equal(sa, sb);
-  return by_pieces(threads, n, kRowsPerPiece, [&](std::int64_t begin, std::int64_t end, Finding& found) {
-    std::int8_t ta[kComparedBlock], tb[kComparedBlock];
-    double va[kComparedBlock], vb[kComparedBlock];
-    for (std::int64_t r = begin; r < end; ++r) {
-      if (same_scales && std::memcmp(a.row(r), b.row(r), static_cast<std::size_t>(line)) == 0) continue;
-      for (std::int64_t c = 0; c < k; c += kComparedBlock) {
-        const std::int64_t some = std::min(kComparedBlock, k - c);
-        a.values(r, c, some, ta, va);
-        b.values(r, c, some, tb, vb);
-        for (std::int64_t i = 0; i < some; ++i) {
-          found.trits += ta[i] != tb[i] ? 1 : 0;
-          found.value(r * k + c + i, va[i], vb[i]);
-        }
-      }
-    }
-  });
-}
-
-// Reads the values of a float tensor, or of 8- or 4-bit codes, from an element on.
+// The values of a float tensor, or of 8- or 4-bit codes.
 struct Floats {
   const std::uint8_t* data;
   DType dtype;
   std::optional<CodedWeights> coded = {};
-  void values(std::int64_t first, std::int64_t n, double* out) const {
+  void values(std::int64_t first, std::int64_t n, std::int8_t*, double* out) const {
     if (coded) return coded->values(first, n, out);
     for (std::int64_t i = 0; i < n; ++i) out[i] = read_element(data, dtype, first + i);
   }
 };
 
-Finding compare_with_floats(const Threads& threads, const Weights& a, const Floats& b) {
-  const std::int64_t k = a.tensor.k();
-  return by_pieces(threads, a.tensor.rows(), kRowsPerPiece, [&](std::int64_t begin, std::int64_t end, Finding& found) {
-    std::int8_t trits[kComparedBlock];
+using Values = std::variant<Floats, Weights>;
+
+Finding compare_values(const Threads& threads, const Values& a, const Values& b, std::int64_t elements) {
+  const Weights *wa = std::get_if<Weights>(&a), *wb = std::get_if<Weights>(&b);
+  const Floats *fa = std::get_if<Floats>(&a), *fb = std::get_if<Floats>(&b);
+  const bool trits = wa != nullptr && wb != nullptr;
+  const bool same_scales = trits && wa->tensor.granularity == wb->tensor.granularity &&
+                           std::ranges::equal(wa->tensor.scale_values(), wb->tensor.scale_values());
+  const bool same_type = fa != nullptr && fb != nullptr && !fa->coded && !fb->coded && fa->dtype == fb->dtype;
+  const std::int64_t k = wa != nullptr ? wa->tensor.k() : wb != nullptr ? wb->tensor.k() : 0;
+  const std::int64_t run = k > 0 ? k : 64 * kComparedBlock;  // a row, if there are trits
+  const auto equal_bytes = [&](std::int64_t begin, std::int64_t n) {
+    if (same_scales) return std::memcmp(wa->row(begin / k), wb->row(begin / k), row_bytes(Format::i2, k)) == 0;
+    const std::size_t size = same_type ? size_of(fa->dtype) : 0;
+    return same_type && std::memcmp(fa->data + begin * size, fb->data + begin * size, n * size) == 0;
+  };
+  const auto work = [&](std::int64_t begin, std::int64_t end, Finding& found) {
+    std::int8_t ta[kComparedBlock], tb[kComparedBlock];
     double va[kComparedBlock], vb[kComparedBlock];
-    for (std::int64_t r = begin; r < end; ++r)
-      for (std::int64_t c = 0; c < k; c += kComparedBlock) {
-        const std::int64_t some = std::min(kComparedBlock, k - c);
-        a.values(r, c, some, trits, va);
-        b.values(r * k + c, some, vb);
-        for (std::int64_t i = 0; i < some; ++i) found.value(r * k + c + i, va[i], vb[i]);
+    for (; begin < end; begin += run) {
+      const std::int64_t last = std::min(begin + run, end);
+      for (std::int64_t at = equal_bytes(begin, last - begin) ? last : begin; at < last; at += kComparedBlock) {
+        const std::int64_t some = std::min(kComparedBlock, last - at);
+        std::visit([&](const auto& values) { values.values(at, some, ta, va); }, a);
+        std::visit([&](const auto& values) { values.values(at, some, tb, vb); }, b);
+        for (std::int64_t i = 0; i < some; ++i) {
+          if (trits && ta[i] != tb[i]) ++found.trits;
+          found.value(at + i, va[i], vb[i]);
+        }
       }
-  });
-}
-
-Finding compare_floats(const Threads& threads, const Floats& a, const Floats& b, std::int64_t elements) {
-  return by_pieces(threads, elements, 64 * kComparedBlock, [&](std::int64_t begin, std::int64_t end, Finding& found) {
-    const auto size = static_cast<std::int64_t>(size_of(a.dtype));
-    if (!a.coded && !b.coded && a.dtype == b.dtype &&
-        std::memcmp(a.data + begin * size, b.data + begin * size, static_cast<std::size_t>((end - begin) * size)) == 0)
-      return;
-    double va[kComparedBlock], vb[kComparedBlock];
-    for (std::int64_t at = begin; at < end; at += kComparedBlock) {
-      const std::int64_t some = std::min(kComparedBlock, end - at);
-      a.values(at, some, va);
-      b.values(at, some, vb);
-      for (std::int64_t i = 0; i < some; ++i) found.value(at + i, va[i], vb[i]);
     }
-  });
+  };
+  return by_pieces(threads, elements, k > 0 ? kRowsPerPiece * k : run, work);
 }
 
-bool is_float(const ModelTensor& tensor) {
+bool has_values(const ModelTensor& tensor) {
   const auto dtype = info(tensor.type).dtype;
-  return !tensor.ternary && (dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16);
+  return !std::holds_alternative<PlainTensor>(tensor.content()) || dtype == DType::f32 || dtype == DType::f64 ||
+         dtype == DType::f16 || dtype == DType::bf16;
 }
-
-bool has_values(const ModelTensor& tensor) { return is_float(tensor) || tensor.codes; }
 
 std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) {
   while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
@@ -181,8 +156,7 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 
 class Comparison {
  public:
-  Comparison(const Context& context, const Model& a, const Model& b)
-      : context_(context), threads_(context.state().threads), a_(a), b_(b) {}
+  Comparison(const Context& context, const Model& a, const Model& b) : context_(context), a_(a), b_(b) {}
 
   Result<TensorDifference> tensors(std::size_t ia, std::size_t ib) const {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
@@ -196,8 +170,11 @@ class Comparison {
     // The product can overflow only if an axis is 0.
     for (const std::int64_t size : a.shape) out.elements = checked_mul(out.elements, size).value_or(0);
     TERN_ASSIGN(found, compare(ia, ib, out));
-    release(a_, a);
-    release(b_, b);
+    for (const auto& [model, tensor] : {std::pair(&a_, &a), std::pair(&b_, &b)}) {
+      const std::size_t bytes = model->checkpoint().data(tensor->index).size();
+      for (std::size_t at = 0; at < bytes; at += kReleaseBytes)
+        model->checkpoint().release(tensor->index, at, std::min(kReleaseBytes, bytes - at));
+    }
     if (out.kind == Kind::differs || found.values == 0) return out;
     out.kind = Kind::differs;
     out.differing_trits = found.trits;
@@ -219,75 +196,56 @@ class Comparison {
     return in_file(std::move(answer).error(), kWhere, model.checkpoint().path());
   }
 
+  [[nodiscard]] Result<Values> values(const Model& model, std::size_t index) const {
+    const ModelTensor& tensor = model.tensors()[index];
+    if (tensor.ternary) {
+      TERN_ASSIGN(q, of_file(model, model.read(context_, index)));
+      const Ranges ranges = make_ranges(q.rows(), q.k(), q.granularity);
+      return Values(Weights{std::move(q), ranges});
+    }
+    if (!tensor.codes) return Values(Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype});
+    TERN_ASSIGN(coded, of_file(model, CodedWeights::of(model.checkpoint(), tensor)));
+    return Values(Floats{nullptr, DType::f32, coded});
+  }
+
   Result<Finding> compare(std::size_t ia, std::size_t ib, TensorDifference& out) const {
     const ModelTensor &a = a_.tensors()[ia], &b = b_.tensors()[ib];
     TERN_RETURN_IF_ERROR(of_file(a_, check_bytes(a_.checkpoint(), a)));
     TERN_RETURN_IF_ERROR(of_file(b_, check_bytes(b_.checkpoint(), b)));
-    const auto floats = [](const Model& model, const ModelTensor& tensor) -> Result<Floats> {
-      if (!tensor.codes) return Floats{model.checkpoint().data(tensor.index).data(), *info(tensor.type).dtype};
-      TERN_ASSIGN(coded, of_file(model, CodedWeights::of(model.checkpoint(), tensor)));
-      return Floats{nullptr, DType::f32, coded};
-    };
-    if (a.ternary && b.ternary) {
-      TERN_ASSIGN(qa, of_file(a_, a_.read(context_, ia)));
-      TERN_ASSIGN(qb, of_file(b_, b_.read(context_, ib)));
-      out.what = "equal trits and scales";
-      return compare_trits(threads_, Weights(std::move(qa)), Weights(std::move(qb)));
-    }
-    if (a.ternary && has_values(b)) {
-      TERN_ASSIGN(q, of_file(a_, a_.read(context_, ia)));
-      TERN_ASSIGN(fb, floats(b_, b));
-      out.what = "equal values, trits here";
-      return compare_with_floats(threads_, Weights(std::move(q)), fb);
-    }
-    if (b.ternary && has_values(a)) {
-      TERN_ASSIGN(q, of_file(b_, b_.read(context_, ib)));
-      TERN_ASSIGN(fa, floats(a_, a));
-      out.what = "equal values, trits there";
-      return compare_with_floats(threads_, Weights(std::move(q)), fa);
-    }
     if (has_values(a) && has_values(b)) {
-      TERN_ASSIGN(fa, floats(a_, a));
-      TERN_ASSIGN(fb, floats(b_, b));
-      out.what = a.type == b.type ? "equal values" : fmt::format("equal values, {} and {}", name(a.type), name(b.type));
-      return compare_floats(threads_, fa, fb, out.elements);
+      TERN_ASSIGN(va, values(a_, ia));
+      TERN_ASSIGN(vb, values(b_, ib));
+      out.what = a.ternary && b.ternary ? "equal trits and scales"
+                 : a.ternary            ? "equal values, trits here"
+                 : b.ternary            ? "equal values, trits there"
+                 : a.type == b.type     ? "equal values"
+                                        : fmt::format("equal values, {} and {}", name(a.type), name(b.type));
+      return compare_values(context_.state().threads, va, vb, out.elements);
     }
     const auto bytes_a = a_.checkpoint().data(a.index), bytes_b = b_.checkpoint().data(b.index);
-    out.what = "equal bytes";
-    if (a.type == b.type && std::ranges::equal(bytes_a, bytes_b)) return Finding{};
-    out.kind = Kind::differs;
-    out.what = a.type == b.type ? fmt::format("bytes of {} differ", name(a.type))
-                                : fmt::format("{} here, {} there", name(a.type), name(b.type));
+    const bool equal = a.type == b.type && std::ranges::equal(bytes_a, bytes_b);
+    out.kind = equal ? Kind::equal : Kind::differs;
+    out.what = equal              ? "equal bytes"
+               : a.type == b.type ? fmt::format("bytes of {} differ", name(a.type))
+                                  : fmt::format("{} here, {} there", name(a.type), name(b.type));
     return Finding{};
   }
 
-  static void release(const Model& model, const ModelTensor& tensor) {
-    const std::size_t bytes = model.checkpoint().data(tensor.index).size();
-    for (std::size_t at = 0; at < bytes; at += kReleaseBytes)
-      model.checkpoint().release(tensor.index, at, std::min(kReleaseBytes, bytes - at));
-  }
-
   const Context& context_;
-  const Threads& threads_;
   const Model &a_, &b_;
 };
-
-// Hugging Face names that several tensors of one model share, such as a norm in both spellings.
-std::unordered_set<std::string_view> shared_names(const Model& a, const Model& b) {
-  std::unordered_set<std::string_view> shared;
-  for (const Model* model : {&a, &b}) {
-    std::unordered_set<std::string_view> seen;
-    for (const ModelTensor& tensor : model->tensors())
-      if (!seen.insert(tensor.hf_name).second) shared.insert(tensor.hf_name);
-  }
-  return shared;
-}
 
 // The name by which a tensor is looked up in the other model: Hugging Face's if it is unique, otherwise the name in the
 // file, which is always unique. So no tensor is skipped.
 class Keys {
  public:
-  Keys(const Model& a, const Model& b) : shared_(shared_names(a, b)) {}
+  Keys(const Model& a, const Model& b) {
+    for (const Model* model : {&a, &b}) {
+      std::unordered_set<std::string_view> seen;
+      for (const ModelTensor& tensor : model->tensors())
+        if (!seen.insert(tensor.hf_name).second) shared_.insert(tensor.hf_name);
+    }
+  }
   [[nodiscard]] std::string_view of(const ModelTensor& tensor) const {
     return shared_.contains(tensor.hf_name) ? tensor.name : tensor.hf_name;
   }
@@ -298,7 +256,7 @@ class Keys {
   }
 
  private:
-  std::unordered_set<std::string_view> shared_;
+  std::unordered_set<std::string_view> shared_;  // by several tensors of one model, such as a norm in both spellings
 };
 
 }  // namespace

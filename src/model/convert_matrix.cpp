@@ -20,7 +20,6 @@
 namespace tern {
 namespace {
 
-constexpr std::string_view kWhere = "write_model";
 // A few large writes fill the page cache faster than many small ones: 4.4 GB/s, against 2.8 with 64 KiB (ext4).
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // limit for all pieces in flight, reached only by long rows
@@ -49,7 +48,7 @@ class Converter {
     if (source_.granularity() == Granularity::tensor() && source_.n() > 0 && source_.k() > 0)
       made_.decided = {source_.tensor_scale()};
     if (!one && !inside_ && source_.granularity() != job_.plan.granularity)
-      return error(Code::internal, kWhere, "scales by {} were planned by {}", name(source_.granularity()),
+      return error(Code::internal, "write_model", "scales by {} were planned by {}", name(source_.granularity()),
                    name(job_.plan.granularity));
     if ((one || !inside_) && source_.granularity() == Granularity::tensor())
       made_.stored = made_.decided;
@@ -114,6 +113,10 @@ class Converter {
   [[nodiscard]] std::int64_t first_scale(RowRange rows) const {
     return source_.granularity() == Granularity::tensor() ? 0 : source_.scale_count(rows.first);
   }
+  // The first pass over the rows reads them from the file.
+  void fetch(std::int64_t piece) const {
+    if (job_.fetch && !fetched_) job_.fetch(pieces_.rows(piece));
+  }
   Status read(RowRange rows, Place& place) const {
     place.scales.resize(static_cast<std::size_t>(source_.scale_count(rows.count)));
     return source_.read(rows, place.codes, place.scales.data());
@@ -124,23 +127,22 @@ class Converter {
   Status fit_one() {
     std::vector<std::uint8_t> live;
     const std::int64_t k = source_.k();
+    const auto sink = [&](std::int64_t piece, std::int64_t at) -> Status {
+      const Place& here = place(at);
+      const RowRange rows = pieces_.rows(piece);
+      const Ranges ranges = make_ranges(rows.count, k, source_.granularity());
+      for (std::int64_t row = 0; row < rows.count; ++row)
+        for (std::int64_t c = 0; c < k; c += ranges.len)
+          live.push_back(count_signs(here.codes + row * line_, c, std::min(ranges.len, k - c)) > 0 ? 0b10 : 0b01);
+      made_.decided.insert(made_.decided.end(), here.scales.begin(), here.scales.end());
+      job_.done(rows);
+      return {};
+    };
     TERN_RETURN_IF_ERROR(conveyor_.run(
-        pieces_.row_pieces(),
-        [&](std::int64_t piece, std::int64_t at) {
-          if (job_.fetch) job_.fetch(pieces_.rows(piece));
-          return read(pieces_.rows(piece), place(at));
-        },
-        [&](std::int64_t piece, std::int64_t at) -> Status {
-          const Place& here = place(at);
-          const RowRange rows = pieces_.rows(piece);
-          const Ranges ranges = make_ranges(rows.count, k, source_.granularity());
-          for (std::int64_t row = 0; row < rows.count; ++row)
-            for (std::int64_t c = 0; c < k; c += ranges.len)
-              live.push_back(count_signs(here.codes + row * line_, c, std::min(ranges.len, k - c)) > 0 ? 0b10 : 0b01);
-          made_.decided.insert(made_.decided.end(), here.scales.begin(), here.scales.end());
-          job_.done(rows);
-          return {};
-        }));
+        {.pieces = pieces_.row_pieces(),
+         .fetch = [&](std::int64_t piece) { fetch(piece); },
+         .step = [&](std::int64_t piece, std::int64_t at) { return read(pieces_.rows(piece), place(at)); },
+         .sink = sink}));
     const auto count = static_cast<std::int64_t>(live.size());
     TERN_ASSIGN(fitted, fit_scales(inside_ ? layout_ : Layout::i2_s_x86_128, {live.data(), DType::u8, {count, 1}},
                                    count, 1, made_.decided, Granularity::row(), job_.lossy));
@@ -155,35 +157,14 @@ class Converter {
   // are interleaved evenly.
   Status look() {
     return conveyor_.run(
-        pieces_.row_pieces() + job_.serial_tasks + job_.parallel_tasks,
-        [&](std::int64_t item, std::int64_t at) -> Status {
-          const Turn turn = turn_of(item);
-          if (turn.what == Turn::parallel_task) job_.parallel_task(turn.number);
-          if (turn.what != Turn::piece) return {};
-          if (job_.fetch && !fetched_) job_.fetch(pieces_.rows(turn.number));
-          return look_at(pieces_.rows(turn.number), turn.number, place(at));
-        },
-        [&](std::int64_t item, std::int64_t at) -> Status {
-          const Turn turn = turn_of(item);
-          if (turn.what == Turn::serial_task) return job_.serial_task();
-          return turn.what == Turn::piece ? take(pieces_.rows(turn.number), turn.number, place(at)) : Status();
-        });
-  }
-
-  struct Turn {
-    enum What : std::uint8_t { piece, serial_task, parallel_task } what = piece;
-    std::int64_t number = 0;
-  };
-  [[nodiscard]] Turn turn_of(std::int64_t item) const {
-    const std::int64_t others = job_.serial_tasks + job_.parallel_tasks, items = pieces_.row_pieces() + others;
-    // `part` items are spread evenly over `all`: how many of them are among the first `some`.
-    const auto before = [](std::int64_t some, std::int64_t part, std::int64_t all) { return some * part / all; };
-    const std::int64_t other = before(item, others, items);
-    if (before(item + 1, others, items) == other) return {Turn::piece, item - other};
-    const std::int64_t parallel_task = before(other, job_.parallel_tasks, others);
-    if (before(other + 1, job_.parallel_tasks, others) == parallel_task)
-      return {Turn::serial_task, other - parallel_task};
-    return {Turn::parallel_task, parallel_task};
+        {.pieces = pieces_.row_pieces(),
+         .fetch = [&](std::int64_t piece) { fetch(piece); },
+         .step = [&](std::int64_t piece, std::int64_t at) { return look_at(pieces_.rows(piece), piece, place(at)); },
+         .sink = [&](std::int64_t piece, std::int64_t at) { return take(pieces_.rows(piece), piece, place(at)); },
+         .serial_tasks = job_.serial_tasks,
+         .serial_task = job_.serial_task,
+         .parallel_tasks = job_.parallel_tasks,
+         .parallel_task = job_.parallel_task});
   }
 
   Status look_at(RowRange rows, std::int64_t piece, Place& here) {
@@ -250,16 +231,16 @@ class Converter {
 
   // Reads the rows again, in the order in which the layout stores them.
   Status write_in_layout_order() {
-    return conveyor_.run(
-        pieces_.count(),
-        [&](std::int64_t piece, std::int64_t at) -> Status {
-          Place& here = place(at);
-          TERN_RETURN_IF_ERROR(pieces_.read(source_, piece, here.codes, here.scales));
-          TERN_ASSIGN(bytes, pieces_.encode(piece, here.codes, {}, out(piece)));
-          here.bytes = bytes;
-          return {};
-        },
-        [&](std::int64_t, std::int64_t at) { return job_.write(place(at).bytes); });
+    const auto step = [&](std::int64_t piece, std::int64_t at) -> Status {
+      Place& here = place(at);
+      TERN_RETURN_IF_ERROR(pieces_.read(source_, piece, here.codes, here.scales));
+      TERN_ASSIGN(bytes, pieces_.encode(piece, here.codes, {}, out(piece)));
+      here.bytes = bytes;
+      return {};
+    };
+    return conveyor_.run({.pieces = pieces_.count(), .step = step, .sink = [&](std::int64_t, std::int64_t at) {
+                            return job_.write(place(at).bytes);
+                          }});
   }
 
   Status settle_quality() {
@@ -267,22 +248,20 @@ class Converter {
     if (job_.non_finite == NonFinite::saturate || !sums_.sure()) {
       sums_ = {};
       const Ranges stored = make_ranges(n, k, job_.plan.granularity);
-      Status measured = conveyor_.run(
-          pieces_.row_pieces(),
-          [&](std::int64_t piece, std::int64_t at) -> Status {
-            const RowRange rows = pieces_.rows(piece);
-            Place& here = place(at);
-            TERN_RETURN_IF_ERROR(read(rows, here));
-            const auto first = static_cast<std::size_t>(rows.first * stored.per_row);
-            here.sums = QualitySums::exact(loops_, quality_rows(rows, here, std::span(made_.stored).subspan(first)));
-            return {};
-          },
-          [&](std::int64_t piece, std::int64_t at) -> Status {
-            sums_.add(place(at).sums);
-            job_.done(pieces_.rows(piece));
-            return {};
-          });
-      if (!measured.ok()) return measured;
+      const auto step = [&](std::int64_t piece, std::int64_t at) -> Status {
+        const RowRange rows = pieces_.rows(piece);
+        Place& here = place(at);
+        TERN_RETURN_IF_ERROR(read(rows, here));
+        const auto first = static_cast<std::size_t>(rows.first * stored.per_row);
+        here.sums = QualitySums::exact(loops_, quality_rows(rows, here, std::span(made_.stored).subspan(first)));
+        return {};
+      };
+      const auto sink = [&](std::int64_t piece, std::int64_t at) -> Status {
+        sums_.add(place(at).sums);
+        job_.done(pieces_.rows(piece));
+        return {};
+      };
+      TERN_RETURN_IF_ERROR(conveyor_.run({.pieces = pieces_.row_pieces(), .step = step, .sink = sink}));
     }
     made_.report.quality = sums_.quality(n * k, made_.report.trits[1]);
     return {};

@@ -19,7 +19,41 @@ Status guarded(const Conveyor::Part& part, std::int64_t item, std::int64_t place
   }
 }
 
+struct Turn {
+  enum What : std::uint8_t { piece, serial_task, parallel_task } what = piece;
+  std::int64_t number = 0;
+};
+
+Turn turn_of(const Conveyor::Line& line, std::int64_t item) {
+  const std::int64_t others = line.serial_tasks + line.parallel_tasks, items = line.pieces + others;
+  // `part` items are spread evenly over `all`: how many of them are among the first `some`.
+  const auto before = [](std::int64_t some, std::int64_t part, std::int64_t all) { return some * part / all; };
+  const std::int64_t other = before(item, others, items);
+  if (before(item + 1, others, items) == other) return {Turn::piece, item - other};
+  const std::int64_t parallel_task = before(other, line.parallel_tasks, others);
+  if (before(other + 1, line.parallel_tasks, others) == parallel_task)
+    return {Turn::serial_task, other - parallel_task};
+  return {Turn::parallel_task, parallel_task};
+}
+
 }  // namespace
+
+Status Conveyor::run(const Line& line) {
+  return run(
+      line.pieces + line.serial_tasks + line.parallel_tasks,
+      [&](std::int64_t item, std::int64_t place) -> Status {
+        const Turn turn = turn_of(line, item);
+        if (turn.what == Turn::parallel_task) line.parallel_task(turn.number);
+        if (turn.what != Turn::piece) return {};
+        if (line.fetch) line.fetch(turn.number);
+        return line.step ? line.step(turn.number, place) : Status();
+      },
+      [&](std::int64_t item, std::int64_t place) -> Status {
+        const Turn turn = turn_of(line, item);
+        if (turn.what == Turn::serial_task) return line.serial_task();
+        return turn.what == Turn::piece && line.sink ? line.sink(turn.number, place) : Status();
+      });
+}
 
 Conveyor::Conveyor(const Threads& threads, std::int64_t places, StageClock* clock)
     : threads_(threads), ring_(static_cast<std::size_t>(places)), clock_(clock) {}

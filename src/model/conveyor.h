@@ -28,6 +28,21 @@ class Conveyor {
   // fails, in order; no later one is finished. An allocation failure is an error, too.
   Status run(std::int64_t items, const Part& work, const Part& finish);
 
+  // A tensor, piece by piece: a source, a step, a sink. Parts that are not set do nothing.
+  struct Line {
+    std::int64_t pieces = 0;
+    std::function<void(std::int64_t piece)> fetch = {};  // on any thread: reads the piece from its file
+    Part step = {};                                      // on any thread: converts it
+    Part sink = {};                                      // one at a time and in order: writes it and adds up figures
+    // Tasks of others, spread evenly among the pieces: those that must run one at a time (copying tensors), so that one
+    // thread writes while the others compute, and those that may run at the same time (uploads of the next matrix).
+    std::int64_t serial_tasks = 0;
+    std::function<Status()> serial_task = {};
+    std::int64_t parallel_tasks = 0;
+    std::function<void(std::int64_t)> parallel_task = {};
+  };
+  Status run(const Line& line);
+
  private:
   struct Item {
     bool ready = false;

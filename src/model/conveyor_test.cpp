@@ -70,5 +70,44 @@ TEST(Conveyor, TheFirstFailureInOrderEndsIt) {
   }
 }
 
+TEST(Conveyor, TasksOfOthersAreSpreadAmongThePieces) {
+  const Threads pool(3);
+  Conveyor conveyor(pool, 8);
+  for (const std::int64_t pieces : {0, 1, 40})
+    for (const std::int64_t serial : {0, 1, 20})
+      for (const std::int64_t parallel : {0, 7}) {
+        std::vector<std::atomic<int>> fetched(40), stepped(40), uploaded(7);
+        std::int64_t next = 0, copied = 0, copied_before_half = 0;
+        const auto at = [](auto& of, std::int64_t i) -> auto& { return of[static_cast<std::size_t>(i)]; };
+        const Status status = conveyor.run({.pieces = pieces,
+                                            .fetch = [&](std::int64_t piece) { ++at(fetched, piece); },
+                                            .step = [&](std::int64_t piece, std::int64_t) -> Status {
+                                              EXPECT_EQ(at(fetched, piece), 1);
+                                              ++at(stepped, piece);
+                                              return {};
+                                            },
+                                            .sink = [&](std::int64_t piece, std::int64_t) -> Status {
+                                              EXPECT_EQ(piece, next++);
+                                              EXPECT_EQ(at(stepped, piece), 1);
+                                              return {};
+                                            },
+                                            .serial_tasks = serial,
+                                            .serial_task = [&]() -> Status {
+                                              ++copied;
+                                              if (2 * next <= pieces) ++copied_before_half;
+                                              return {};
+                                            },
+                                            .parallel_tasks = parallel,
+                                            .parallel_task = [&](std::int64_t task) { ++at(uploaded, task); }});
+        EXPECT_TRUE(status.ok());
+        EXPECT_EQ(next, pieces);
+        EXPECT_EQ(copied, serial);
+        if (pieces == 40 && serial == 20) {
+          EXPECT_NEAR(static_cast<double>(copied_before_half), 10, 2);
+        }
+        for (std::int64_t task = 0; task < parallel; ++task) EXPECT_EQ(at(uploaded, task), 1);
+      }
+}
+
 }  // namespace
 }  // namespace tern

@@ -156,14 +156,12 @@ Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& c
   const std::int64_t step = std::max<std::int64_t>(kElemsPerPiece / std::max<std::int64_t>(k, 1) / block, 1) * block;
   const bool one = ranges.per_row == 0;  // one scale, which every piece returns
   Conveyor conveyor(context.state().threads, 2 * context.state().threads.count());
-  TERN_RETURN_IF_ERROR(conveyor.run(
-      ceil_div(n, step),
-      [&](std::int64_t piece, std::int64_t) {
-        const RowRange rows{piece * step, std::min(step, n - piece * step)};
-        float same = 0;
-        return source->read(rows, to + rows.first * line, one ? &same : scales_to + rows.first * ranges.per_row);
-      },
-      [](std::int64_t, std::int64_t) { return Status(); }));
+  const auto read = [&](std::int64_t piece, std::int64_t) {
+    const RowRange rows{piece * step, std::min(step, n - piece * step)};
+    float same = 0;
+    return source->read(rows, to + rows.first * line, one ? &same : scales_to + rows.first * ranges.per_row);
+  };
+  TERN_RETURN_IF_ERROR(conveyor.run({.pieces = ceil_div(n, step), .step = read}));
   if (one && ranges.total > 0) scales_to[0] = source->tensor_scale();
   if (tensor.checksum && q.checksum() != *tensor.checksum) return wrong_checksum(q.checksum(), *tensor.checksum);
   return q;

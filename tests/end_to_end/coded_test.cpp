@@ -125,6 +125,46 @@ TEST_F(Coded, GoFromContainerToContainer) {
   }
 }
 
+// Large ones are cast and put into another order in pieces, on all threads; neither changes the bytes.
+TEST_F(Coded, AreConvertedInPieces) {
+  ASSERT_TRUE(write_bitnet_folder(folder_.path().string(), {.layers = 1, .vocab = 10'000}).ok());
+  const auto bytes = [&](const std::string& file) {
+    const auto model = Model::open(folder_ / file);
+    const auto data = model->checkpoint().data(model->tensors()[*model->find(kEmbeddings)].index);
+    return std::vector<std::uint8_t>(data.begin(), data.end());
+  };
+  const auto converted = [&](int threads, const std::string& in, const std::string& out, const WriteOptions& options) {
+    context_.emplace(*Context::open(DeviceId{}, {.threads = threads}));
+    const auto model = Model::open(folder_ / in);
+    const auto plan = plan_model(*model, folder_ / out, options);
+    std::size_t calls = 0, last = 0;
+    const auto report = write_model(*context_, *model, *plan, folder_ / out,
+                                    [&](std::string_view tensor, std::size_t done, std::size_t) {
+                                      if (hf_name(tensor) == kEmbeddings || tensor == kEmbeddings) ++calls;
+                                      EXPECT_LE(last, done);
+                                      last = done;
+                                      return true;
+                                    });
+    EXPECT_TRUE(report.ok()) << report.error().str();
+    EXPECT_EQ(last, plan->in_bytes());
+    EXPECT_GT(calls, 2U);
+    for (const TensorReport& tensor : report->tensors)
+      if (tensor.cast_sqnr_db) return *tensor.cast_sqnr_db;
+    return 0.0;
+  };
+  for (const StoredType type : {StoredType::q8_0, StoredType::q4_0}) {
+    SCOPED_TRACE(name(type));
+    const double sqnr = converted(1, "model.safetensors", "one.gguf", {.embeddings = type});
+    EXPECT_EQ(converted(3, "model.safetensors", "three.gguf", {.embeddings = type}), sqnr);
+    EXPECT_EQ(bytes("one.gguf"), bytes("three.gguf"));
+    converted(1, "one.gguf", "one.safetensors", {.quantize = false});
+    converted(3, "one.gguf", "three.safetensors", {.quantize = false});
+    EXPECT_EQ(bytes("one.safetensors"), bytes("three.safetensors"));
+    converted(3, "one.safetensors", "back.gguf", {.quantize = false, .architecture = "bitnet-b1.58"});
+    EXPECT_EQ(bytes("one.gguf"), bytes("back.gguf"));
+  }
+}
+
 // Codes of other tools: a scale of a row or tensor is copied to every block, if it is exact in f16.
 TEST_F(Coded, OtherScalesBecomeBlocksWhereTheyAre) {
   const auto file = [&](const char* granularity, std::vector<float> scales, std::int64_t k) {
