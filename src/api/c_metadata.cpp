@@ -1,5 +1,5 @@
 // The C ABI: metadata, read and made.
-#include "api/c_checkpoint.h"
+#include "api/c_handles.h"
 
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
@@ -48,12 +48,6 @@ tern_status tern_metadata_create(tern_metadata** out) {
     *out = new tern_metadata;
     return {};
   });
-}
-
-void tern_metadata_destroy(tern_metadata* metadata) { delete metadata; }
-
-tern_status tern_metadata_count(const tern_metadata* metadata, size_t* out) {
-  return count_of("tern_metadata_count", "metadata", metadata, &tern_metadata::entries, out);
 }
 
 tern_status tern_metadata_entry(const tern_metadata* metadata, size_t index, const char** key, tern_meta_kind* kind) {

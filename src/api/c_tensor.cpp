@@ -1,11 +1,17 @@
-// The C ABI: tensor views, owning tensors, and the conversions of small values.
-#include "api/c_abi.h"
+// The C ABI: tensor views, owning tensors, affine scales, and the conversions of small values.
+#include "api/c_handles.h"
 
 namespace tern::c {
 
 Result<Granularity> to_granularity(const char* where, const tern_granularity& granularity) {
   TERN_ASSIGN(kind, to_enum(where, "granularity.kind", granularity.kind, Granularity::Kind::group));
   return Granularity{kind, granularity.group_size};
+}
+
+Result<AffineGranularity> to_affine_granularity(const char* where, const char* field,
+                                                const tern_affine_granularity& granularity) {
+  TERN_ASSIGN(kind, to_enum(where, field, granularity.kind, AffineGranularity::Kind::group, ".kind"));
+  return AffineGranularity{kind, granularity.axis, granularity.group_size};
 }
 
 Result<DeviceId> to_device(const char* where, const char* field, tern_device_id id, const char* member) {
@@ -47,16 +53,6 @@ Result<Preference> to_preference(const char* where, const tern_preference* prefe
   return Preference{given.kernel == nullptr ? "" : given.kernel, given.strict != 0, cpp};
 }
 
-tern_tuning from_tuning(const Tuning& tuning) {
-  return {.struct_size = sizeof(tern_tuning),
-          .threads = tuning.threads,
-          .grid = static_cast<tern_grid_strategy>(tuning.grid),
-          .split = tuning.split,
-          .dependent_launch = tuning.dependent_launch ? static_cast<std::int32_t>(*tuning.dependent_launch) : -1,
-          .streams = tuning.streams,
-          .ahead_bytes = tuning.ahead_bytes.value_or(-1)};
-}
-
 tern_granularity from_granularity(const Granularity& granularity) {
   return {static_cast<tern_granularity_kind>(granularity.kind), granularity.group_size};
 }
@@ -72,20 +68,6 @@ tern_tensor_view from_view(const ConstTensorView& view) {
   std::ranges::copy(view.strides.sizes(), out.strides);
   out.device = from_device(view.device);
   return out;
-}
-
-tern_quality from_quality(const Quality& quality) {
-  tern_quality out = TERN_QUALITY_INIT;
-  out.sqnr_db = quality.sqnr_db.value_or(NAN);
-  out.cosine = quality.cosine.value_or(NAN);
-  out.zero_fraction = quality.zero_fraction;
-  return out;
-}
-
-std::vector<const char*> pointers_to(const std::vector<std::string>& strings) {
-  std::vector<const char*> pointers;
-  for (const std::string& s : strings) pointers.push_back(s.c_str());
-  return pointers;
 }
 
 }  // namespace tern::c
@@ -106,21 +88,21 @@ tern_status tern_tensor_allocate(const tern_context* context, tern_dtype dtype, 
   });
 }
 
-tern_status tern_tensor_get_view(const tern_tensor* tensor, tern_tensor_view* out) {
-  return guarded("tern_tensor_get_view", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"tensor", tensor}, {"out", out}}));
-    *out = from_view(tensor->tensor.view());
-    return {};
+tern_status tern_affine_granularity_parse(const char* text, tern_affine_granularity* out) {
+  return parse("tern_affine_granularity_parse", text, out, parse_affine_granularity, [](const AffineGranularity& g) {
+    return tern_affine_granularity{static_cast<tern_affine_granularity_kind>(g.kind), g.axis, g.group_size};
   });
 }
 
-tern_status tern_tensor_to(const tern_tensor* tensor, const tern_context* context, tern_tensor** out) {
-  return guarded("tern_tensor_to", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{"tensor", tensor}, {"context", context}}));
-    TERN_ASSIGN(copy, tensor->tensor.to(context->context));
-    *out = new tern_tensor{std::move(copy)};
+tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_affine_granularity granularity,
+                                    int64_t* out) {
+  return guarded("tern_affine_scale_count", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    if (rank != 0) TERN_RETURN_IF_ERROR(not_null(where, {{"shape", shape}}));
+    TERN_ASSIGN(sizes, to_shape(where, "shape", rank, shape));
+    TERN_ASSIGN(kind, to_affine_granularity(where, "granularity", granularity));
+    TERN_ASSIGN(count, affine_scale_count(sizes, kind));
+    *out = count;
     return {};
   });
 }
-
-void tern_tensor_destroy(tern_tensor* tensor) { delete tensor; }
