@@ -113,9 +113,9 @@ typedef struct tern_device_info {
 } tern_device_info;
 
 typedef struct tern_inventory tern_inventory;
+TERN_API void tern_inventory_destroy(tern_inventory* inventory);
 
 TERN_API tern_status tern_inventory_create(tern_inventory** out);  // examines the machine anew
-TERN_API void tern_inventory_destroy(tern_inventory* inventory);
 TERN_API tern_status tern_inventory_device_count(const tern_inventory* inventory, size_t* out);
 TERN_API tern_status tern_inventory_device(const tern_inventory* inventory, size_t index, const tern_device_info** out);
 // What could not be found out, and why.
@@ -163,13 +163,13 @@ typedef struct tern_context_config {
   {sizeof(tern_context_config), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1 << 30, 4, 0, 0}
 
 typedef struct tern_context tern_context;
+TERN_API void tern_context_close(tern_context* context);
 typedef struct tern_stream tern_stream;
 
 // The CPU, or what TERN_DEVICE names. config may be NULL.
 TERN_API tern_status tern_context_open(const tern_context_config* config, tern_context** out);
 TERN_API tern_status tern_context_open_device(tern_device_id device, const tern_context_config* config,
                                               tern_context** out);
-TERN_API void tern_context_close(tern_context* context);
 TERN_API tern_status tern_context_device(const tern_context* context, const tern_device_info** out);
 TERN_API tern_status tern_context_threads(const tern_context* context, int32_t* out);
 TERN_API tern_status tern_context_stream(const tern_context* context, const tern_stream** out);  // the default stream
@@ -198,11 +198,11 @@ TERN_API tern_status tern_context_memory_report(const tern_context* context, cha
 // Tensors.
 
 typedef struct tern_tensor tern_tensor;  // owns its elements, dense, in memory of a context
+TERN_API void tern_tensor_destroy(tern_tensor* tensor);
 
 TERN_API tern_status tern_tensor_allocate(const tern_context* context, tern_dtype dtype, int32_t rank,
                                           const int64_t* shape, tern_tensor** out);
 TERN_API tern_status tern_tensor_get_view(const tern_tensor* tensor, tern_tensor_view* out);
-TERN_API void tern_tensor_destroy(tern_tensor* tensor);
 
 // Quantization.
 
@@ -260,6 +260,7 @@ typedef struct tern_quality {
   {sizeof(tern_quality), NAN, NAN, 0}
 
 typedef struct tern_quantized tern_quantized;  // codes, scales and what they mean
+TERN_API void tern_quantized_destroy(tern_quantized* quantized);
 
 typedef struct tern_quantized_info {
   size_t struct_size;
@@ -302,7 +303,6 @@ TERN_API tern_status tern_dequantize(const tern_context* context, const tern_qua
                                      tern_tensor** out);
 TERN_API tern_status tern_quantized_from_parts(const tern_context* context, const tern_quantized_parts* parts,
                                                tern_quantized** out);
-TERN_API void tern_quantized_destroy(tern_quantized* quantized);
 TERN_API tern_status tern_quantized_get_info(const tern_quantized* quantized, const tern_quantized_info** out);
 TERN_API tern_status tern_quantized_checksum(const tern_quantized* quantized, uint64_t* out);  // of codes, then scales
 // Checks that all shapes fit, every code is valid for its scheme, and every scale is finite and positive; the error
@@ -315,6 +315,7 @@ TERN_API tern_status tern_measure_quality(const tern_context* context, const ter
 // Packed weights: trits in the order in which kernels read them, with their scales.
 
 typedef struct tern_packed_weights tern_packed_weights;
+TERN_API void tern_packed_weights_destroy(tern_packed_weights* weights);
 
 typedef struct tern_packed_weights_info {
   size_t struct_size;
@@ -346,7 +347,6 @@ TERN_API tern_status tern_packed_weights_create_from_quantized(const tern_contex
                                                                size_t memory_bytes, tern_packed_weights** out);
 TERN_API tern_status tern_packed_weights_get_info(const tern_packed_weights* weights,
                                                   const tern_packed_weights_info** out);
-TERN_API void tern_packed_weights_destroy(tern_packed_weights* weights);
 
 // Plans: a kernel chosen for a problem on a device. select -> can_implement -> workspace_bytes -> run.
 
@@ -537,9 +537,9 @@ typedef struct tern_kernel_info {
 } tern_kernel_info;
 
 typedef struct tern_kernel_list tern_kernel_list;
+TERN_API void tern_kernel_list_destroy(tern_kernel_list* list);
 
 TERN_API tern_status tern_kernel_list_create(const tern_context* context, tern_kernel_list** out);
-TERN_API void tern_kernel_list_destroy(tern_kernel_list* list);
 TERN_API tern_status tern_kernel_list_count(const tern_kernel_list* list, size_t* out);
 TERN_API tern_status tern_kernel_list_get(const tern_kernel_list* list, size_t index, const tern_kernel_info** out);
 
@@ -549,13 +549,13 @@ TERN_API tern_status tern_kernel_list_get(const tern_kernel_list* list, size_t i
 typedef void (*tern_progress_fn)(void* user, size_t done_bytes, size_t total_bytes);
 
 typedef struct tern_npy tern_npy;  // a .npy file mapped into memory
+TERN_API void tern_npy_close(tern_npy* npy);
 
 TERN_API tern_status tern_npy_open(const char* path, tern_npy** out);
 // A file of bare elements, little-endian and dense, exactly as many as the shape has.
 TERN_API tern_status tern_npy_open_raw(const char* path, tern_dtype dtype, const int64_t* shape, int rank,
                                        tern_npy** out);
 TERN_API tern_status tern_npy_get_view(const tern_npy* npy, tern_tensor_view* out);  // read-only
-TERN_API void tern_npy_close(tern_npy* npy);
 TERN_API tern_status tern_save_npy(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
                                    void* progress_user);
 TERN_API tern_status tern_save_raw(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,

@@ -31,8 +31,8 @@ typedef enum tern_affine_math TERN_ENUM_TYPE {
 } tern_affine_math;
 
 // "tensor", "channel:0", "token", "group:128", "group:128:0"
-TERN_API tern_status tern_affine_math_parse(const char* text, tern_affine_math* out);
 TERN_API tern_status tern_affine_granularity_parse(const char* text, tern_affine_granularity* out);
+TERN_API tern_status tern_affine_math_parse(const char* text, tern_affine_math* out);
 // The number of scales of a tensor.
 TERN_API tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_affine_granularity granularity,
                                              int64_t* out);

@@ -62,9 +62,9 @@ TERN_API tern_status tern_escape(const char* text, char* buffer, size_t buffer_b
 // Metadata: keys in order, each with a value.
 
 typedef struct tern_metadata tern_metadata;
+TERN_API void tern_metadata_destroy(tern_metadata* metadata);
 
 TERN_API tern_status tern_metadata_create(tern_metadata** out);
-TERN_API void tern_metadata_destroy(tern_metadata* metadata);
 TERN_API tern_status tern_metadata_count(const tern_metadata* metadata, size_t* out);
 TERN_API tern_status tern_metadata_entry(const tern_metadata* metadata, size_t index, const char** key,
                                          tern_meta_kind* kind);
@@ -75,8 +75,7 @@ TERN_API tern_status tern_metadata_find(const tern_metadata* metadata, const cha
 // The returned pointers are valid until the metadata change or are destroyed.
 TERN_API tern_status tern_metadata_get_text(const tern_metadata* metadata, const char* key, const char** text,
                                             size_t* bytes);
-// or a bool
-TERN_API tern_status tern_metadata_get_integer(const tern_metadata* metadata, const char* key, int64_t* out);
+TERN_API tern_status tern_metadata_get_integer(const tern_metadata* metadata, const char* key, int64_t* out);  // or a bool
 TERN_API tern_status tern_metadata_get_number(const tern_metadata* metadata, const char* key, double* out);
 // The elements as in a file, little-endian. For texts and arrays *elements is NULL; read those as JSON.
 TERN_API tern_status tern_metadata_get_array(const tern_metadata* metadata, const char* key, tern_meta_kind* kind,
@@ -134,11 +133,11 @@ typedef struct tern_checkpoint_info {
 } tern_checkpoint_info;
 
 typedef struct tern_checkpoint tern_checkpoint;  // mapped files, which must not be shortened meanwhile
+TERN_API void tern_checkpoint_close(tern_checkpoint* checkpoint);
 
 // A .safetensors or .gguf file, an index of shards, the first part of a split GGUF model, or a folder with one of
 // these. options may be NULL.
 TERN_API tern_status tern_checkpoint_open(const char* path, const tern_open_options* options, tern_checkpoint** out);
-TERN_API void tern_checkpoint_close(tern_checkpoint* checkpoint);
 TERN_API tern_status tern_checkpoint_get_info(const tern_checkpoint* checkpoint, const tern_checkpoint_info** out);
 TERN_API tern_status tern_checkpoint_file(const tern_checkpoint* checkpoint, size_t index, const char** path,
                                           size_t* bytes);

@@ -58,7 +58,8 @@ typedef struct tern_fake_quantize_backward_problem {
   tern_format format;
   tern_dtype scale_dtype;  // of scales and their gradients
   int32_t zero_points;
-  int32_t q_min, q_max;
+  int32_t q_min;
+  int32_t q_max;
   tern_affine_math math;
   tern_non_finite non_finite;  // of x; gradients may be anything
   int32_t even_groups;

@@ -71,9 +71,9 @@ TERN_API tern_status tern_context_synchronize(const tern_context* context);  // 
 // Events: points in the order of a stream, with their times. One thread at a time records an event.
 
 typedef struct tern_event tern_event;
+TERN_API void tern_event_destroy(tern_event* event);
 
 TERN_API tern_status tern_event_create(const tern_context* context, tern_event** out);
-TERN_API void tern_event_destroy(tern_event* event);
 TERN_API tern_status tern_event_record(tern_event* event, const tern_stream* stream);
 TERN_API tern_status tern_event_synchronize(const tern_event* event);  // waits until the stream has reached it
 // The time from `earlier` to `event`; waits for both.

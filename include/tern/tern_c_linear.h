@@ -39,6 +39,7 @@ typedef struct tern_precision_report {
 } tern_precision_report;
 
 typedef struct tern_precision_reports tern_precision_reports;
+TERN_API void tern_precision_reports_destroy(tern_precision_reports* reports);
 
 // One report. Weights are trits on the host, [n, k]; tokens are f32 on the host, [m, k].
 TERN_API tern_status tern_validate_precision_accuracy(const tern_context* context, const tern_quantized* weights,
@@ -52,7 +53,6 @@ TERN_API tern_status tern_precision_reports_count(const tern_precision_reports* 
 TERN_API tern_status tern_precision_reports_get(const tern_precision_reports* reports, size_t index,
                                                 const tern_precision_report** out);
 TERN_API tern_status tern_precision_reports_optimal(const tern_precision_reports* reports, size_t* index);
-TERN_API void tern_precision_reports_destroy(tern_precision_reports* reports);
 
 #ifdef __cplusplus
 }  // extern "C"

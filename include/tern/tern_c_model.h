@@ -78,10 +78,10 @@ typedef struct tern_model_tensor {
 } tern_model_tensor;
 
 typedef struct tern_model tern_model;
+TERN_API void tern_model_close(tern_model* model);
 
 // options may be NULL.
 TERN_API tern_status tern_model_open(const char* path, const tern_read_options* options, tern_model** out);
-TERN_API void tern_model_close(tern_model* model);
 TERN_API tern_status tern_model_checkpoint(const tern_model* model, const tern_checkpoint** out);
 // The text of the config.json in the same folder; "" if there is none.
 TERN_API tern_status tern_model_config_json(const tern_model* model, const char** out);
@@ -142,11 +142,11 @@ typedef struct tern_model_report_info {
 } tern_model_report_info;
 
 typedef struct tern_model_report tern_model_report;
+TERN_API void tern_model_report_destroy(tern_model_report* report);
 
 TERN_API tern_status tern_model_report_get_info(const tern_model_report* report, const tern_model_report_info** out);
 TERN_API tern_status tern_model_report_tensor(const tern_model_report* report, size_t index,
                                               const tern_tensor_report** out);
-TERN_API void tern_model_report_destroy(tern_model_report* report);
 
 // Examines one tensor and makes a report of it.
 TERN_API tern_status tern_inspect_tensor(const tern_context* context, const tern_model* model, size_t index,
@@ -210,6 +210,7 @@ typedef struct tern_model_plan_info {
 } tern_model_plan_info;
 
 typedef struct tern_model_plan tern_model_plan;
+TERN_API void tern_model_plan_destroy(tern_model_plan* plan);
 
 // Reads no tensor data. options may be NULL. A matrix whose shape the layout cannot hold is TERN_UNSUPPORTED.
 TERN_API tern_status tern_model_plan_create(const tern_model* model, const char* output,
@@ -219,7 +220,6 @@ TERN_API tern_status tern_model_plan_tensor(const tern_model_plan* plan, size_t 
 // What the user should know before writing: a tokenizer that is not converted, ...
 TERN_API tern_status tern_model_plan_note(const tern_model_plan* plan, size_t index, const char** out);
 TERN_API tern_status tern_model_plan_metadata(const tern_model_plan* plan, const tern_metadata** out);
-TERN_API void tern_model_plan_destroy(tern_model_plan* plan);
 
 // Called with the tensor at work and the bytes of input done and in total; return 0 to stop. Nothing is written then.
 typedef int32_t (*tern_model_progress_fn)(void* user, const char* tensor, size_t done_bytes, size_t total_bytes);
@@ -243,6 +243,7 @@ typedef struct tern_tensor_difference {
 } tern_tensor_difference;
 
 typedef struct tern_model_difference tern_model_difference;
+TERN_API void tern_model_difference_destroy(tern_model_difference* difference);
 
 // A difference between models is not a failure: ask *_equal().
 TERN_API tern_status tern_compare_models(const tern_context* context, const tern_model* a, const tern_model* b,
@@ -252,7 +253,6 @@ TERN_API tern_status tern_model_difference_equal(const tern_model_difference* di
 TERN_API tern_status tern_model_difference_count(const tern_model_difference* difference, size_t* out);
 TERN_API tern_status tern_model_difference_tensor(const tern_model_difference* difference, size_t index,
                                                   const tern_tensor_difference** out);
-TERN_API void tern_model_difference_destroy(tern_model_difference* difference);
 
 #ifdef __cplusplus
 }  // extern "C"

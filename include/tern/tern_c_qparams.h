@@ -65,7 +65,8 @@ typedef struct tern_dynamic_quantize_problem {
   tern_dtype scale_dtype;
   tern_qparams_method method;  // minmax or absmax
   int32_t zero_points;
-  int32_t q_min, q_max;
+  int32_t q_min;
+  int32_t q_max;
   float eps;
   tern_affine_math math;
   tern_non_finite non_finite;

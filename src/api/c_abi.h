@@ -74,21 +74,6 @@ auto face(const std::unique_ptr<T>& element) {
   return &element->info;
 }
 
-// Whole entry points that parse a word into a C value.
-template <class Out, class Parse, class Convert>
-tern_status parse(const char* where, const char* text, Out* out, Parse parse_text, Convert convert) {
-  return guarded(where, [&](const char*) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
-    TERN_ASSIGN(value, parse_text(std::string_view(text)));
-    *out = convert(value);
-    return {};
-  });
-}
-template <class CEnum, class Parse>
-tern_status parse(const char* where, const char* text, CEnum* out, Parse parse_text) {
-  return parse(where, text, out, parse_text, [](auto value) { return static_cast<CEnum>(value); });
-}
-
 // name() returns string literals, so data() is zero-terminated.
 template <class Enum, class CEnum>
 const char* word(CEnum value, Enum last) {
@@ -198,9 +183,10 @@ inline std::string text_or_empty(const char* text) { return text == nullptr ? st
 inline std::optional<double> limit(double value) {
   return std::isnan(value) ? std::nullopt : std::optional<double>(value);
 }
-tern_granularity from_granularity(const Granularity& granularity);
-tern_device_id from_device(DeviceId id);
-tern_tensor_view from_view(const ConstTensorView& view);  // const is lost: the caller must know what not to write
+tern_granularity face_of(const Granularity& granularity);
+tern_affine_granularity face_of(const AffineGranularity& granularity);
+tern_device_id face_of(DeviceId id);
+tern_tensor_view face_of(const ConstTensorView& view);  // const is lost: the caller must know what not to write
 std::uint64_t mask_of(Capabilities capabilities);
 inline std::int64_t place_or_none(std::optional<std::size_t> place) {
   return place ? static_cast<std::int64_t>(*place) : -1;
@@ -236,6 +222,8 @@ struct DeviceFace {
   tern_gpu_info gpu{};
   tern_device_info info{};
 };
+
+tern_stored_type_info face_of(StoredType type);
 
 struct KernelFace;
 struct PlanFace;

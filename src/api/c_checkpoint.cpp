@@ -20,6 +20,8 @@ Result<std::vector<StoredType>> to_gguf_types(const char* where, const char* con
   return types;
 }
 
+tern_stored_type_info face_of(StoredType type) { return face_of(info(type)); }
+
 }  // namespace tern::c
 
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
@@ -32,28 +34,6 @@ tern_checkpoint::tern_checkpoint(Checkpoint from)
       info(face_of(checkpoint)) {
   tensors.reserve(checkpoint.tensors().size());
   for (const StoredTensor& tensor : checkpoint.tensors()) tensors.push_back(face_of(tensor));
-}
-
-size_t tern_stored_type_count(void) { return stored_types().size(); }
-
-tern_status tern_stored_type_get(size_t index, tern_stored_type_info* out) {
-  return guarded("tern_stored_type_get", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
-    TERN_RETURN_IF_ERROR(check_index(where, index, stored_types().size()));
-    write_struct(face_of(stored_types()[index]), out);
-    return {};
-  });
-}
-
-tern_status tern_stored_type_find(const char* name, tern_stored_type_info* out) {
-  return guarded("tern_stored_type_find", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"name", name}, {"out", out}}));
-    TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
-    TERN_ASSIGN(type, parse_stored_type(name));
-    write_struct(face_of(info(type)), out);
-    return {};
-  });
 }
 
 tern_status tern_stored_bytes(const char* type, int32_t rank, const int64_t* shape, size_t* out) {

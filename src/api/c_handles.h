@@ -179,12 +179,12 @@ template <class Out, class T>
 Status put(Out* out, T value) {
   if constexpr (std::is_pointer_v<Out> && !std::is_pointer_v<T>)
     *out = new std::remove_pointer_t<Out>{std::move(value)};
-  else if constexpr (std::is_same_v<Out, tern_tensor_view>)
-    *out = from_view(value);
   else if constexpr (std::is_same_v<T, std::optional<std::size_t>>)
     *out = place_or_none(value);
-  else if constexpr (std::is_class_v<Out>)
+  else if constexpr (requires { out->struct_size; })
     write_struct(face_of(value), out);
+  else if constexpr (std::is_class_v<Out>)
+    *out = face_of(value);
   else
     *out = static_cast<Out>(value);
   return {};
@@ -201,6 +201,9 @@ std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context);
 Result<MemoryStatistics> statistics_of(const char* where, const tern_context& context);
 Status reset_peak(const char* where, const tern_context& context);
 Result<std::string> live_allocations(const char* where, const tern_context& context);
+
+// Here so that reports of memory name one file for the tensors of C.
+Result<Tensor> allocate_tensor(const Context& context, DType dtype, const Shape& shape);
 
 Result<std::uint64_t> checksum_of(const char* where, const QuantizedTensor& quantized);
 

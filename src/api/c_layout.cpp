@@ -25,7 +25,7 @@ tern_status tern_layout_scales_in(tern_layout layout, int32_t* inside, tern_gran
     TERN_ASSIGN(cpp_layout, to_enum(where, "layout", layout, kLastLayout));
     const auto granularity = scales_in(cpp_layout);
     *inside = granularity ? 1 : 0;
-    *out = from_granularity(granularity.value_or(Granularity()));
+    *out = face_of(granularity.value_or(Granularity()));
     return {};
   });
 }

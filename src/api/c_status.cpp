@@ -93,13 +93,6 @@ const char* tern_format_name(tern_format format) {
   return format == TERN_FORMAT_DEFAULT ? "default" : word(format, kLastFormat);
 }
 
-tern_status tern_granularity_parse(const char* text, tern_granularity* out) {
-  return parse("tern_granularity_parse", text, out, parse_granularity, from_granularity);
-}
-tern_status tern_device_parse(const char* text, tern_device_id* out) {
-  return parse("tern_device_parse", text, out, parse_device, from_device);
-}
-
 size_t tern_dtype_bytes(tern_dtype dtype) {
   const auto known = to_enum("tern_dtype_bytes", "dtype", dtype, kLastDType);
   return known.ok() ? size_of(*known) : 0;

@@ -20,6 +20,7 @@ Result<DeviceId> to_device(const char* where, const char* field, tern_device_id 
 }
 
 Result<Shape> to_shape(const char* where, const char* field, std::int32_t rank, const std::int64_t* sizes) {
+  if (rank != 0) TERN_RETURN_IF_ERROR(not_null(where, {{"shape", sizes}}));
   if (rank < 0 || rank > Shape::kMaxRank)
     return error(Code::invalid_argument, where, "the rank of {} is {}, not one of 0 to {}", field, rank,
                  Shape::kMaxRank);
@@ -53,56 +54,29 @@ Result<Preference> to_preference(const char* where, const tern_preference* prefe
   return Preference{given.kernel == nullptr ? "" : given.kernel, given.strict != 0, cpp};
 }
 
-tern_granularity from_granularity(const Granularity& granularity) {
+tern_granularity face_of(const Granularity& granularity) {
   return {static_cast<tern_granularity_kind>(granularity.kind), granularity.group_size};
 }
 
-tern_device_id from_device(DeviceId id) { return {static_cast<tern_device_kind>(id.kind), id.index}; }
+tern_affine_granularity face_of(const AffineGranularity& granularity) {
+  return {static_cast<tern_affine_granularity_kind>(granularity.kind), granularity.axis, granularity.group_size};
+}
 
-tern_tensor_view from_view(const ConstTensorView& view) {
+tern_device_id face_of(DeviceId id) { return {static_cast<tern_device_kind>(id.kind), id.index}; }
+
+tern_tensor_view face_of(const ConstTensorView& view) {
   tern_tensor_view out = TERN_TENSOR_VIEW_INIT;
   out.data = const_cast<void*>(view.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast): C has one view type
   out.dtype = static_cast<tern_dtype>(view.dtype);
   out.rank = view.shape.rank();
   std::ranges::copy(view.shape.sizes(), out.shape);
   std::ranges::copy(view.strides.sizes(), out.strides);
-  out.device = from_device(view.device);
+  out.device = face_of(view.device);
   return out;
 }
 
+Result<Tensor> allocate_tensor(const Context& context, DType dtype, const Shape& shape) {
+  return Tensor::allocate(context.memory(), dtype, shape);
+}
+
 }  // namespace tern::c
-
-using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
-using namespace tern::c;  // NOLINT(google-build-using-namespace)
-
-tern_status tern_tensor_allocate(const tern_context* context, tern_dtype dtype, int32_t rank, const int64_t* shape,
-                                 tern_tensor** out) {
-  return guarded("tern_tensor_allocate", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
-    if (rank != 0) TERN_RETURN_IF_ERROR(not_null(where, {{"shape", shape}}));
-    TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
-    TERN_ASSIGN(cpp_shape, to_shape(where, "the tensor", rank, shape));
-    TERN_ASSIGN(tensor, Tensor::allocate(context->context.memory(), cpp_dtype, cpp_shape));
-    *out = new tern_tensor{std::move(tensor)};
-    return {};
-  });
-}
-
-tern_status tern_affine_granularity_parse(const char* text, tern_affine_granularity* out) {
-  return parse("tern_affine_granularity_parse", text, out, parse_affine_granularity, [](const AffineGranularity& g) {
-    return tern_affine_granularity{static_cast<tern_affine_granularity_kind>(g.kind), g.axis, g.group_size};
-  });
-}
-
-tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_affine_granularity granularity,
-                                    int64_t* out) {
-  return guarded("tern_affine_scale_count", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    if (rank != 0) TERN_RETURN_IF_ERROR(not_null(where, {{"shape", shape}}));
-    TERN_ASSIGN(sizes, to_shape(where, "shape", rank, shape));
-    TERN_ASSIGN(kind, to_affine_granularity(where, "granularity", granularity));
-    TERN_ASSIGN(count, affine_scale_count(sizes, kind));
-    *out = count;
-    return {};
-  });
-}

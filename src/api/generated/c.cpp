@@ -21,7 +21,7 @@ tern_numa_info face_of(const NumaNode& node) {
 }
 tern_device_info face_of(const Device& device, const DeviceFace& face) {
   return {.struct_size = sizeof(tern_device_info),
-          .id = from_device(device.id),
+          .id = face_of(device.id),
           .name = device.name.c_str(),
           .architecture = device.architecture.c_str(),
           .capabilities = static_cast<uint64_t>(mask_of(device.capabilities)),
@@ -92,15 +92,15 @@ tern_quality face_of(const Quality& quality) {
 }
 tern_quantized_info face_of(const QuantizedTensor& q, const tern_quality* measured) {
   return {.struct_size = sizeof(tern_quantized_info),
-          .codes = from_view(q.codes.view()),
-          .scales = from_view(q.scales.view()),
+          .codes = face_of(q.codes.view()),
+          .scales = face_of(q.scales.view()),
           .codes_bytes = static_cast<size_t>(q.codes.bytes()),
           .scale_count = static_cast<size_t>(q.scales.elements()),
           .shape = {},
           .rank = static_cast<int32_t>(q.shape.rank()),
           .scheme = static_cast<tern_scheme>(q.scheme),
           .format = static_cast<tern_format>(q.format),
-          .granularity = from_granularity(q.granularity),
+          .granularity = face_of(q.granularity),
           .rows = static_cast<int64_t>(q.rows()),
           .k = static_cast<int64_t>(q.k()),
           .block_size = static_cast<int64_t>(q.block_size()),
@@ -111,7 +111,7 @@ tern_packed_weights_info face_of(const PackedWeights& weights, const std::string
   return {.struct_size = sizeof(tern_packed_weights_info),
           .n = static_cast<int64_t>(weights.n()),
           .k = static_cast<int64_t>(weights.k()),
-          .granularity = from_granularity(weights.granularity()),
+          .granularity = face_of(weights.granularity()),
           .bytes = static_cast<size_t>(weights.bytes()),
           .checksum = static_cast<uint64_t>(weights.checksum()),
           .tile = tile_name.c_str(),
@@ -234,13 +234,13 @@ tern_kernel_info face_of(const KernelDescription& kernel, const KernelFace& face
 using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
+void tern_inventory_destroy(tern_inventory* inventory) { delete inventory; }
 tern_status tern_inventory_create(tern_inventory** out) {
   return guarded("tern_inventory_create", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {}));
     return put(out, devices());
   });
 }
-void tern_inventory_destroy(tern_inventory* inventory) { delete inventory; }
 tern_status tern_inventory_device_count(const tern_inventory* inventory, size_t* out) {
   return guarded("tern_inventory_device_count", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"inventory", inventory}, {"out", out}}));
@@ -305,13 +305,23 @@ tern_status tern_context_memory_report(const tern_context* context, char* buffer
     return write_text(where, live_allocations(where, *context), buffer, buffer_bytes, length);
   });
 }
+void tern_tensor_destroy(tern_tensor* tensor) { delete tensor; }
+tern_status tern_tensor_allocate(const tern_context* context, tern_dtype dtype, int32_t rank, const int64_t* shape,
+                                 tern_tensor** out) {
+  return guarded("tern_tensor_allocate", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
+    TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
+    TERN_ASSIGN(cpp_shape, to_shape(where, "the tensor", rank, shape));
+    return put(out, allocate_tensor(context->context, cpp_dtype, cpp_shape));
+  });
+}
 tern_status tern_tensor_get_view(const tern_tensor* tensor, tern_tensor_view* out) {
   return guarded("tern_tensor_get_view", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"tensor", tensor}, {"out", out}}));
     return put(out, tensor->tensor.view());
   });
 }
-void tern_tensor_destroy(tern_tensor* tensor) { delete tensor; }
+void tern_quantized_destroy(tern_quantized* quantized) { delete quantized; }
 tern_status tern_quantize(const tern_context* context, const tern_tensor_view* x, const tern_quantize_options* options,
                           tern_quantized** out) {
   return guarded("tern_quantize", [&](const char* where) -> Status {
@@ -335,7 +345,6 @@ tern_status tern_dequantize(const tern_context* context, const tern_quantized* q
     return put(out, std::move(made));
   });
 }
-void tern_quantized_destroy(tern_quantized* quantized) { delete quantized; }
 tern_status tern_quantized_get_info(const tern_quantized* quantized, const tern_quantized_info** out) {
   return guarded("tern_quantized_get_info", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"quantized", quantized}}));
@@ -367,6 +376,7 @@ tern_status tern_measure_quality(const tern_context* context, const tern_tensor_
     return put(out, std::move(made));
   });
 }
+void tern_packed_weights_destroy(tern_packed_weights* weights) { delete weights; }
 tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, tern_format format,
                                       size_t* out) {
   return guarded("tern_packed_weights_bytes", [&](const char* where) -> Status {
@@ -419,14 +429,13 @@ tern_status tern_packed_weights_get_info(const tern_packed_weights* weights, con
     return put(out, &weights->info);
   });
 }
-void tern_packed_weights_destroy(tern_packed_weights* weights) { delete weights; }
+void tern_kernel_list_destroy(tern_kernel_list* list) { delete list; }
 tern_status tern_kernel_list_create(const tern_context* context, tern_kernel_list** out) {
   return guarded("tern_kernel_list_create", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     return put(out, kernels(context->context));
   });
 }
-void tern_kernel_list_destroy(tern_kernel_list* list) { delete list; }
 tern_status tern_kernel_list_count(const tern_kernel_list* list, size_t* out) {
   return guarded("tern_kernel_list_count", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"list", list}, {"out", out}}));
@@ -440,6 +449,7 @@ tern_status tern_kernel_list_get(const tern_kernel_list* list, size_t index, con
     return put(out, face(list->kernels[index]));
   });
 }
+void tern_npy_close(tern_npy* npy) { delete npy; }
 tern_status tern_npy_open(const char* path, tern_npy** out) {
   return guarded("tern_npy_open", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"path", path}}));
@@ -452,7 +462,6 @@ tern_status tern_npy_get_view(const tern_npy* npy, tern_tensor_view* out) {
     return put(out, npy->file.view());
   });
 }
-void tern_npy_close(tern_npy* npy) { delete npy; }
 tern_status tern_save_npy(const char* path, const tern_tensor_view* tensor, tern_progress_fn progress,
                           void* progress_user) {
   return guarded("tern_save_npy", [&](const char* where) -> Status {

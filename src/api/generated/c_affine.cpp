@@ -3,13 +3,13 @@
 #include "api/c_plan.h"
 
 namespace tern::c {
-static_assert(static_cast<int>(TERN_AFFINE_TENSOR) == static_cast<int>(tern::AffineGranularity::Kind::tensor));
-static_assert(static_cast<int>(TERN_AFFINE_CHANNEL) == static_cast<int>(tern::AffineGranularity::Kind::channel));
-static_assert(static_cast<int>(TERN_AFFINE_TOKEN) == static_cast<int>(tern::AffineGranularity::Kind::token));
-static_assert(static_cast<int>(TERN_AFFINE_GROUP) == static_cast<int>(tern::AffineGranularity::Kind::group));
-static_assert(static_cast<int>(TERN_AFFINE_MATH_DIVISION) == static_cast<int>(tern::AffineMath::division));
-static_assert(static_cast<int>(TERN_AFFINE_MATH_RECIPROCAL) == static_cast<int>(tern::AffineMath::reciprocal));
-static_assert(static_cast<int>(TERN_AFFINE_MATH_TORCH_CUDA) == static_cast<int>(tern::AffineMath::torch_cuda));
+static_assert(static_cast<int>(TERN_AFFINE_TENSOR) == static_cast<int>(AffineGranularity::Kind::tensor));
+static_assert(static_cast<int>(TERN_AFFINE_CHANNEL) == static_cast<int>(AffineGranularity::Kind::channel));
+static_assert(static_cast<int>(TERN_AFFINE_TOKEN) == static_cast<int>(AffineGranularity::Kind::token));
+static_assert(static_cast<int>(TERN_AFFINE_GROUP) == static_cast<int>(AffineGranularity::Kind::group));
+static_assert(static_cast<int>(TERN_AFFINE_MATH_DIVISION) == static_cast<int>(AffineMath::division));
+static_assert(static_cast<int>(TERN_AFFINE_MATH_RECIPROCAL) == static_cast<int>(AffineMath::reciprocal));
+static_assert(static_cast<int>(TERN_AFFINE_MATH_TORCH_CUDA) == static_cast<int>(AffineMath::torch_cuda));
 Result<AffineQuantize::Problem> to_cpp(const char* where, const tern_affine_quantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   AffineQuantize::Problem cpp{};
@@ -81,8 +81,26 @@ Result<AffineDequantize::Args> to_cpp(const char* where, const tern_affine_dequa
 using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
+tern_status tern_affine_granularity_parse(const char* text, tern_affine_granularity* out) {
+  return guarded("tern_affine_granularity_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_affine_granularity(text));
+  });
+}
 tern_status tern_affine_math_parse(const char* text, tern_affine_math* out) {
-  return parse("tern_affine_math_parse", text, out, parse_affine_math);
+  return guarded("tern_affine_math_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_affine_math(text));
+  });
+}
+tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_affine_granularity granularity,
+                                    int64_t* out) {
+  return guarded("tern_affine_scale_count", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    TERN_ASSIGN(cpp_shape, to_shape(where, "shape", rank, shape));
+    TERN_ASSIGN(cpp_granularity, to_affine_granularity(where, "granularity", granularity));
+    return put(out, affine_scale_count(cpp_shape, cpp_granularity));
+  });
 }
 TERN_DEFINE_PLAN(affine_quantize, AffineQuantize);
 TERN_DEFINE_PLAN(affine_dequantize, AffineDequantize);

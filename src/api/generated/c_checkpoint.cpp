@@ -3,21 +3,21 @@
 #include "api/c_handles.h"
 
 namespace tern::c {
-static_assert(static_cast<int>(TERN_CONTAINER_SAFETENSORS) == static_cast<int>(tern::Container::safetensors));
-static_assert(static_cast<int>(TERN_CONTAINER_GGUF) == static_cast<int>(tern::Container::gguf));
-static_assert(static_cast<int>(TERN_META_U8) == static_cast<int>(tern::MetaKind::u8));
-static_assert(static_cast<int>(TERN_META_I8) == static_cast<int>(tern::MetaKind::i8));
-static_assert(static_cast<int>(TERN_META_U16) == static_cast<int>(tern::MetaKind::u16));
-static_assert(static_cast<int>(TERN_META_I16) == static_cast<int>(tern::MetaKind::i16));
-static_assert(static_cast<int>(TERN_META_U32) == static_cast<int>(tern::MetaKind::u32));
-static_assert(static_cast<int>(TERN_META_I32) == static_cast<int>(tern::MetaKind::i32));
-static_assert(static_cast<int>(TERN_META_F32) == static_cast<int>(tern::MetaKind::f32));
-static_assert(static_cast<int>(TERN_META_BOOL) == static_cast<int>(tern::MetaKind::boolean));
-static_assert(static_cast<int>(TERN_META_STRING) == static_cast<int>(tern::MetaKind::string));
-static_assert(static_cast<int>(TERN_META_ARRAY) == static_cast<int>(tern::MetaKind::array));
-static_assert(static_cast<int>(TERN_META_U64) == static_cast<int>(tern::MetaKind::u64));
-static_assert(static_cast<int>(TERN_META_I64) == static_cast<int>(tern::MetaKind::i64));
-static_assert(static_cast<int>(TERN_META_F64) == static_cast<int>(tern::MetaKind::f64));
+static_assert(static_cast<int>(TERN_CONTAINER_SAFETENSORS) == static_cast<int>(Container::safetensors));
+static_assert(static_cast<int>(TERN_CONTAINER_GGUF) == static_cast<int>(Container::gguf));
+static_assert(static_cast<int>(TERN_META_U8) == static_cast<int>(MetaKind::u8));
+static_assert(static_cast<int>(TERN_META_I8) == static_cast<int>(MetaKind::i8));
+static_assert(static_cast<int>(TERN_META_U16) == static_cast<int>(MetaKind::u16));
+static_assert(static_cast<int>(TERN_META_I16) == static_cast<int>(MetaKind::i16));
+static_assert(static_cast<int>(TERN_META_U32) == static_cast<int>(MetaKind::u32));
+static_assert(static_cast<int>(TERN_META_I32) == static_cast<int>(MetaKind::i32));
+static_assert(static_cast<int>(TERN_META_F32) == static_cast<int>(MetaKind::f32));
+static_assert(static_cast<int>(TERN_META_BOOL) == static_cast<int>(MetaKind::boolean));
+static_assert(static_cast<int>(TERN_META_STRING) == static_cast<int>(MetaKind::string));
+static_assert(static_cast<int>(TERN_META_ARRAY) == static_cast<int>(MetaKind::array));
+static_assert(static_cast<int>(TERN_META_U64) == static_cast<int>(MetaKind::u64));
+static_assert(static_cast<int>(TERN_META_I64) == static_cast<int>(MetaKind::i64));
+static_assert(static_cast<int>(TERN_META_F64) == static_cast<int>(MetaKind::f64));
 tern_stored_type_info face_of(const StoredTypeInfo& type) {
   return {.struct_size = sizeof(tern_stored_type_info),
           .name = type.name.data(),
@@ -59,7 +59,26 @@ using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
 const char* tern_container_name(tern_container container) { return word(container, kLastContainer); }
 tern_status tern_container_parse(const char* text, tern_container* out) {
-  return parse("tern_container_parse", text, out, parse_container);
+  return guarded("tern_container_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_container(text));
+  });
+}
+size_t tern_stored_type_count(void) { return stored_types().size(); }
+tern_status tern_stored_type_get(size_t index, tern_stored_type_info* out) {
+  return guarded("tern_stored_type_get", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
+    TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
+    TERN_RETURN_IF_ERROR(check_index(where, index, stored_types().size()));
+    return put(out, stored_types()[index]);
+  });
+}
+tern_status tern_stored_type_find(const char* name, tern_stored_type_info* out) {
+  return guarded("tern_stored_type_find", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"name", name}, {"out", out}}));
+    TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
+    return put(out, parse_stored_type(name));
+  });
 }
 tern_status tern_escape(const char* text, char* buffer, size_t buffer_bytes, size_t* length) {
   return guarded("tern_escape", [&](const char* where) -> Status {
@@ -74,6 +93,7 @@ tern_status tern_metadata_count(const tern_metadata* metadata, size_t* out) {
     return put(out, metadata->entries.size());
   });
 }
+void tern_checkpoint_close(tern_checkpoint* checkpoint) { delete checkpoint; }
 tern_status tern_checkpoint_open(const char* path, const tern_open_options* options, tern_checkpoint** out) {
   return guarded("tern_checkpoint_open", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"path", path}}));
@@ -81,7 +101,6 @@ tern_status tern_checkpoint_open(const char* path, const tern_open_options* opti
     return put(out, Checkpoint::open(path, cpp_options));
   });
 }
-void tern_checkpoint_close(tern_checkpoint* checkpoint) { delete checkpoint; }
 tern_status tern_checkpoint_get_info(const tern_checkpoint* checkpoint, const tern_checkpoint_info** out) {
   return guarded("tern_checkpoint_get_info", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"checkpoint", checkpoint}}));

@@ -77,13 +77,13 @@ tern_status tern_context_synchronize(const tern_context* context) {
     return context->context.synchronize();
   });
 }
+void tern_event_destroy(tern_event* event) { delete event; }
 tern_status tern_event_create(const tern_context* context, tern_event** out) {
   return guarded("tern_event_create", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
     return put(out, context->context.event());
   });
 }
-void tern_event_destroy(tern_event* event) { delete event; }
 tern_status tern_event_record(tern_event* event, const tern_stream* stream) {
   return guarded("tern_event_record", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"event", event}, {"stream", stream}}));

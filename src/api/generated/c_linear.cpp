@@ -29,9 +29,11 @@ tern_status tern_w2a8_gemv(const tern_context* context, const tern_packed_weight
     TERN_ASSIGN(cpp_out, to_view(where, "out", *out));
     const ParallelForWatch watch;
     TERN_RETURN_IF_ERROR(w2a8_gemv(context->context, weights->weights, cpp_a, cpp_out, m, k, stream_index));
-    return watch.status(where);
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
   });
 }
+void tern_precision_reports_destroy(tern_precision_reports* reports) { delete reports; }
 tern_status tern_precision_reports_count(const tern_precision_reports* reports, size_t* out) {
   return guarded("tern_precision_reports_count", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"reports", reports}, {"out", out}}));
@@ -52,4 +54,3 @@ tern_status tern_precision_reports_optimal(const tern_precision_reports* reports
     return put(index, reports->comparison.optimal);
   });
 }
-void tern_precision_reports_destroy(tern_precision_reports* reports) { delete reports; }

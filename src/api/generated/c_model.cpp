@@ -3,17 +3,17 @@
 #include "api/c_handles.h"
 
 namespace tern::c {
-static_assert(static_cast<int>(TERN_ACTION_QUANTIZE) == static_cast<int>(tern::Action::quantize));
-static_assert(static_cast<int>(TERN_ACTION_REPACK) == static_cast<int>(tern::Action::repack));
-static_assert(static_cast<int>(TERN_ACTION_CAST) == static_cast<int>(tern::Action::cast));
-static_assert(static_cast<int>(TERN_ACTION_COPY) == static_cast<int>(tern::Action::copy));
-static_assert(static_cast<int>(TERN_ACTION_DROP) == static_cast<int>(tern::Action::drop));
-static_assert(static_cast<int>(TERN_DIFFERENCE_EQUAL) == static_cast<int>(tern::TensorDifference::Kind::equal));
-static_assert(static_cast<int>(TERN_DIFFERENCE_DIFFERS) == static_cast<int>(tern::TensorDifference::Kind::differs));
-static_assert(static_cast<int>(TERN_DIFFERENCE_ONLY_IN_A) == static_cast<int>(tern::TensorDifference::Kind::only_in_a));
-static_assert(static_cast<int>(TERN_DIFFERENCE_ONLY_IN_B) == static_cast<int>(tern::TensorDifference::Kind::only_in_b));
-static_assert(static_cast<int>(TERN_WEIGHT_SCALE_MULTIPLIES) == static_cast<int>(tern::WeightScale::multiplies));
-static_assert(static_cast<int>(TERN_WEIGHT_SCALE_DIVIDES) == static_cast<int>(tern::WeightScale::divides));
+static_assert(static_cast<int>(TERN_ACTION_QUANTIZE) == static_cast<int>(Action::quantize));
+static_assert(static_cast<int>(TERN_ACTION_REPACK) == static_cast<int>(Action::repack));
+static_assert(static_cast<int>(TERN_ACTION_CAST) == static_cast<int>(Action::cast));
+static_assert(static_cast<int>(TERN_ACTION_COPY) == static_cast<int>(Action::copy));
+static_assert(static_cast<int>(TERN_ACTION_DROP) == static_cast<int>(Action::drop));
+static_assert(static_cast<int>(TERN_DIFFERENCE_EQUAL) == static_cast<int>(TensorDifference::Kind::equal));
+static_assert(static_cast<int>(TERN_DIFFERENCE_DIFFERS) == static_cast<int>(TensorDifference::Kind::differs));
+static_assert(static_cast<int>(TERN_DIFFERENCE_ONLY_IN_A) == static_cast<int>(TensorDifference::Kind::only_in_a));
+static_assert(static_cast<int>(TERN_DIFFERENCE_ONLY_IN_B) == static_cast<int>(TensorDifference::Kind::only_in_b));
+static_assert(static_cast<int>(TERN_WEIGHT_SCALE_MULTIPLIES) == static_cast<int>(WeightScale::multiplies));
+static_assert(static_cast<int>(TERN_WEIGHT_SCALE_DIVIDES) == static_cast<int>(WeightScale::divides));
 Result<ReadOptions> to_cpp(const char* where, const tern_read_options* options) {
   TERN_ASSIGN(given, read_struct(where, "options", options));
   ReadOptions cpp{};
@@ -51,7 +51,7 @@ tern_model_tensor face_of(const ModelTensor& tensor, const tern_layout_spec* spe
           .scales_index = static_cast<int64_t>(place_or_none(tensor.scales_index)),
           .scale_type = name(tensor.scale_type).data(),
           .weight_scale = static_cast<tern_weight_scale>(tensor.weight_scale),
-          .granularity = from_granularity(tensor.granularity),
+          .granularity = face_of(tensor.granularity),
           .codes = tensor.codes ? name(*tensor.codes).data() : ""};
 }
 tern_tensor_report face_of(const TensorReport& report, const tern_quality* measured, const tern_scale_loss* loss) {
@@ -139,7 +139,7 @@ tern_tensor_plan face_of(const TensorPlan& plan, const tern_layout_spec* spec) {
           .out_bytes = plan.out_bytes,
           .gguf_id = plan.gguf_id,
           .layout = plan.action == Action::quantize || plan.action == Action::repack ? spec : nullptr,
-          .granularity = from_granularity(plan.granularity),
+          .granularity = face_of(plan.granularity),
           .scale_type = name(plan.scale_type).data(),
           .scale_name = plan.scale_name.c_str(),
           .codes = plan.codes ? name(*plan.codes).data() : ""};
@@ -172,6 +172,7 @@ using namespace tern::c;  // NOLINT(google-build-using-namespace)
 const char* tern_action_name(tern_action action) { return word(action, kLastAction); }
 const char* tern_difference_name(tern_difference difference) { return word(difference, kLastTensorDifferenceKind); }
 const char* tern_weight_scale_name(tern_weight_scale weight_scale) { return word(weight_scale, kLastWeightScale); }
+void tern_model_close(tern_model* model) { delete model; }
 tern_status tern_model_open(const char* path, const tern_read_options* options, tern_model** out) {
   return guarded("tern_model_open", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"path", path}}));
@@ -179,7 +180,6 @@ tern_status tern_model_open(const char* path, const tern_read_options* options, 
     return put(out, Model::open(path, cpp_options));
   });
 }
-void tern_model_close(tern_model* model) { delete model; }
 tern_status tern_model_checkpoint(const tern_model* model, const tern_checkpoint** out) {
   return guarded("tern_model_checkpoint", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"model", model}}));
@@ -242,6 +242,7 @@ tern_status tern_hf_name(const char* gguf_name, char* buffer, size_t buffer_byte
     return write_text(where, hf_name(gguf_name), buffer, buffer_bytes, length);
   });
 }
+void tern_model_report_destroy(tern_model_report* report) { delete report; }
 tern_status tern_model_report_get_info(const tern_model_report* report, const tern_model_report_info** out) {
   return guarded("tern_model_report_get_info", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"report", report}}));
@@ -255,7 +256,7 @@ tern_status tern_model_report_tensor(const tern_model_report* report, size_t ind
     return put(out, face(report->tensors[index]));
   });
 }
-void tern_model_report_destroy(tern_model_report* report) { delete report; }
+void tern_model_plan_destroy(tern_model_plan* plan) { delete plan; }
 tern_status tern_model_plan_create(const tern_model* model, const char* output, const tern_write_options* options,
                                    tern_model_plan** out) {
   return guarded("tern_model_plan_create", [&](const char* where) -> Status {
@@ -290,7 +291,7 @@ tern_status tern_model_plan_metadata(const tern_model_plan* plan, const tern_met
     return put(out, &plan->metadata);
   });
 }
-void tern_model_plan_destroy(tern_model_plan* plan) { delete plan; }
+void tern_model_difference_destroy(tern_model_difference* difference) { delete difference; }
 tern_status tern_model_difference_equal(const tern_model_difference* difference, int32_t* out) {
   return guarded("tern_model_difference_equal", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"difference", difference}, {"out", out}}));
@@ -311,4 +312,3 @@ tern_status tern_model_difference_tensor(const tern_model_difference* difference
     return put(out, face(difference->tensors[index]));
   });
 }
-void tern_model_difference_destroy(tern_model_difference* difference) { delete difference; }

@@ -3,10 +3,10 @@
 #include "api/c_plan.h"
 
 namespace tern::c {
-static_assert(static_cast<int>(TERN_QPARAMS_MINMAX) == static_cast<int>(tern::QparamsMethod::minmax));
-static_assert(static_cast<int>(TERN_QPARAMS_ABSMAX) == static_cast<int>(tern::QparamsMethod::absmax));
-static_assert(static_cast<int>(TERN_QPARAMS_PERCENTILE) == static_cast<int>(tern::QparamsMethod::percentile));
-static_assert(static_cast<int>(TERN_QPARAMS_MSE) == static_cast<int>(tern::QparamsMethod::mse));
+static_assert(static_cast<int>(TERN_QPARAMS_MINMAX) == static_cast<int>(QparamsMethod::minmax));
+static_assert(static_cast<int>(TERN_QPARAMS_ABSMAX) == static_cast<int>(QparamsMethod::absmax));
+static_assert(static_cast<int>(TERN_QPARAMS_PERCENTILE) == static_cast<int>(QparamsMethod::percentile));
+static_assert(static_cast<int>(TERN_QPARAMS_MSE) == static_cast<int>(QparamsMethod::mse));
 Result<ChooseQparams::Problem> to_cpp(const char* where, const tern_choose_qparams_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   ChooseQparams::Problem cpp{};
@@ -88,7 +88,10 @@ using namespace tern;  // NOLINT(google-build-using-namespace): entry points are
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
 tern_status tern_qparams_method_parse(const char* text, tern_qparams_method* out) {
-  return parse("tern_qparams_method_parse", text, out, parse_qparams_method);
+  return guarded("tern_qparams_method_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_qparams_method(text));
+  });
 }
 TERN_DEFINE_PLAN(choose_qparams, ChooseQparams);
 TERN_DEFINE_PLAN(dynamic_quantize, DynamicQuantize);

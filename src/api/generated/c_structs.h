@@ -25,7 +25,6 @@ inline constexpr Precision kLastPrecision = Precision::bf16;
 inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
 inline constexpr DeviceKind kLastDeviceKind = DeviceKind::cuda;
 inline constexpr Capability kLastCapability = Capability::x86_avx512vbmi;
-
 TERN_C_STRUCT(tern_observer, run_finished, TERN_OBSERVER_INIT);
 TERN_C_STRUCT(tern_context_config, observer, TERN_CONTEXT_CONFIG_INIT);
 TERN_C_STRUCT(tern_memory_statistics, failures, TERN_MEMORY_STATISTICS_INIT);
@@ -66,7 +65,6 @@ TERN_C_STRUCT(tern_ternary_dequantize_problem, format, TERN_TERNARY_DEQUANTIZE_P
 TERN_C_STRUCT(tern_ternary_dequantize_args, y, TERN_TERNARY_DEQUANTIZE_ARGS_INIT);
 TERN_C_STRUCT(tern_ternary_quantize_problem, scale_given, TERN_TERNARY_QUANTIZE_PROBLEM_INIT);
 TERN_C_STRUCT(tern_ternary_quantize_args, given_scale, TERN_TERNARY_QUANTIZE_ARGS_INIT);
-
 tern_cache_info face_of(const Cache& cache);
 tern_numa_info face_of(const NumaNode& node);
 tern_device_info face_of(const Device& device, const DeviceFace& face);

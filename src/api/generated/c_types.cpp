@@ -3,86 +3,86 @@
 #include "api/c_handles.h"
 
 namespace tern::c {
-static_assert(static_cast<int>(TERN_OK) == static_cast<int>(tern::Code::ok));
-static_assert(static_cast<int>(TERN_INVALID_ARGUMENT) == static_cast<int>(tern::Code::invalid_argument));
-static_assert(static_cast<int>(TERN_EMPTY_INPUT) == static_cast<int>(tern::Code::empty_input));
-static_assert(static_cast<int>(TERN_UNSUPPORTED) == static_cast<int>(tern::Code::unsupported));
-static_assert(static_cast<int>(TERN_NON_FINITE) == static_cast<int>(tern::Code::non_finite));
-static_assert(static_cast<int>(TERN_INVALID_QUANTIZED_VALUE) == static_cast<int>(tern::Code::invalid_quantized_value));
-static_assert(static_cast<int>(TERN_INVALID_SCALE) == static_cast<int>(tern::Code::invalid_scale));
-static_assert(static_cast<int>(TERN_QUALITY_BELOW_LIMIT) == static_cast<int>(tern::Code::quality_below_limit));
-static_assert(static_cast<int>(TERN_MEMORY_ALLOCATION) == static_cast<int>(tern::Code::memory_allocation));
-static_assert(static_cast<int>(TERN_INSUFFICIENT_MEMORY) == static_cast<int>(tern::Code::insufficient_memory));
-static_assert(static_cast<int>(TERN_GPU_NOT_AVAILABLE) == static_cast<int>(tern::Code::gpu_not_available));
-static_assert(static_cast<int>(TERN_KERNEL_LAUNCH) == static_cast<int>(tern::Code::kernel_launch));
-static_assert(static_cast<int>(TERN_IO_ERROR) == static_cast<int>(tern::Code::io_error));
-static_assert(static_cast<int>(TERN_CORRUPT_FILE) == static_cast<int>(tern::Code::corrupt_file));
-static_assert(static_cast<int>(TERN_INTERNAL) == static_cast<int>(tern::Code::internal));
-static_assert(static_cast<int>(TERN_DTYPE_F32) == static_cast<int>(tern::DType::f32));
-static_assert(static_cast<int>(TERN_DTYPE_F64) == static_cast<int>(tern::DType::f64));
-static_assert(static_cast<int>(TERN_DTYPE_F16) == static_cast<int>(tern::DType::f16));
-static_assert(static_cast<int>(TERN_DTYPE_BF16) == static_cast<int>(tern::DType::bf16));
-static_assert(static_cast<int>(TERN_DTYPE_I8) == static_cast<int>(tern::DType::i8));
-static_assert(static_cast<int>(TERN_DTYPE_U8) == static_cast<int>(tern::DType::u8));
-static_assert(static_cast<int>(TERN_DTYPE_I32) == static_cast<int>(tern::DType::i32));
-static_assert(static_cast<int>(TERN_SCHEME_ABSMEAN) == static_cast<int>(tern::Scheme::absmean));
-static_assert(static_cast<int>(TERN_SCHEME_ABSMAX) == static_cast<int>(tern::Scheme::absmax));
-static_assert(static_cast<int>(TERN_SCHEME_MSE) == static_cast<int>(tern::Scheme::mse));
-static_assert(static_cast<int>(TERN_SCHEME_INT2) == static_cast<int>(tern::Scheme::int2));
-static_assert(static_cast<int>(TERN_FORMAT_I2) == static_cast<int>(tern::Format::i2));
-static_assert(static_cast<int>(TERN_FORMAT_S2) == static_cast<int>(tern::Format::s2));
-static_assert(static_cast<int>(TERN_FORMAT_I8) == static_cast<int>(tern::Format::i8));
-static_assert(static_cast<int>(TERN_FORMAT_B3) == static_cast<int>(tern::Format::b3));
-static_assert(static_cast<int>(TERN_FORMAT_S8) == static_cast<int>(tern::Format::s8));
-static_assert(static_cast<int>(TERN_FORMAT_U8) == static_cast<int>(tern::Format::u8));
-static_assert(static_cast<int>(TERN_FORMAT_S4) == static_cast<int>(tern::Format::s4));
-static_assert(static_cast<int>(TERN_FORMAT_U4) == static_cast<int>(tern::Format::u4));
-static_assert(static_cast<int>(TERN_FORMAT_U2) == static_cast<int>(tern::Format::u2));
-static_assert(static_cast<int>(TERN_NON_FINITE_REJECT) == static_cast<int>(tern::NonFinite::reject));
-static_assert(static_cast<int>(TERN_NON_FINITE_SATURATE) == static_cast<int>(tern::NonFinite::saturate));
-static_assert(static_cast<int>(TERN_GRANULARITY_TENSOR) == static_cast<int>(tern::Granularity::Kind::tensor));
-static_assert(static_cast<int>(TERN_GRANULARITY_ROW) == static_cast<int>(tern::Granularity::Kind::row));
-static_assert(static_cast<int>(TERN_GRANULARITY_GROUP) == static_cast<int>(tern::Granularity::Kind::group));
-static_assert(static_cast<int>(TERN_ACTIVATION_NONE) == static_cast<int>(tern::Activation::none));
-static_assert(static_cast<int>(TERN_ACTIVATION_SQUARED_RELU) == static_cast<int>(tern::Activation::squared_relu));
-static_assert(static_cast<int>(TERN_LINEAR_MATH_W2A8) == static_cast<int>(tern::LinearMath::w2a8));
-static_assert(static_cast<int>(TERN_LINEAR_MATH_W2_FLOAT) == static_cast<int>(tern::LinearMath::w2_float));
-static_assert(static_cast<int>(TERN_LAYOUT_MS_GPU) == static_cast<int>(tern::Layout::ms_gpu));
-static_assert(static_cast<int>(TERN_LAYOUT_I2) == static_cast<int>(tern::Layout::i2));
-static_assert(static_cast<int>(TERN_LAYOUT_B3) == static_cast<int>(tern::Layout::b3));
-static_assert(static_cast<int>(TERN_LAYOUT_HF_PACKED) == static_cast<int>(tern::Layout::hf_packed));
-static_assert(static_cast<int>(TERN_LAYOUT_I2_S_X86_128) == static_cast<int>(tern::Layout::i2_s_x86_128));
-static_assert(static_cast<int>(TERN_LAYOUT_I2_S_ARM_64) == static_cast<int>(tern::Layout::i2_s_arm_64));
-static_assert(static_cast<int>(TERN_LAYOUT_I2_S_1X4) == static_cast<int>(tern::Layout::i2_s_1x4));
-static_assert(static_cast<int>(TERN_LAYOUT_TL1) == static_cast<int>(tern::Layout::tl1));
-static_assert(static_cast<int>(TERN_LAYOUT_TL2) == static_cast<int>(tern::Layout::tl2));
-static_assert(static_cast<int>(TERN_LAYOUT_TQ1_0) == static_cast<int>(tern::Layout::tq1_0));
-static_assert(static_cast<int>(TERN_LAYOUT_TQ2_0) == static_cast<int>(tern::Layout::tq2_0));
-static_assert(static_cast<int>(TERN_PRECISION_AUTO) == static_cast<int>(tern::Precision::automatic));
-static_assert(static_cast<int>(TERN_PRECISION_F32) == static_cast<int>(tern::Precision::f32));
-static_assert(static_cast<int>(TERN_PRECISION_F16) == static_cast<int>(tern::Precision::f16));
-static_assert(static_cast<int>(TERN_PRECISION_BF16) == static_cast<int>(tern::Precision::bf16));
-static_assert(static_cast<int>(TERN_GRID_AUTO) == static_cast<int>(tern::GridStrategy::automatic));
-static_assert(static_cast<int>(TERN_GRID_FIXED) == static_cast<int>(tern::GridStrategy::fixed));
-static_assert(static_cast<int>(TERN_GRID_OCCUPANCY) == static_cast<int>(tern::GridStrategy::occupancy));
-static_assert(static_cast<int>(TERN_DEVICE_CPU) == static_cast<int>(tern::DeviceKind::cpu));
-static_assert(static_cast<int>(TERN_DEVICE_CUDA) == static_cast<int>(tern::DeviceKind::cuda));
-static_assert(static_cast<int>(TERN_CAPABILITY_X86_SSE41) == static_cast<int>(tern::Capability::x86_sse41));
-static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX2) == static_cast<int>(tern::Capability::x86_avx2));
-static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX_VNNI) == static_cast<int>(tern::Capability::x86_avx_vnni));
-static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX512) == static_cast<int>(tern::Capability::x86_avx512));
-static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX512VNNI) == static_cast<int>(tern::Capability::x86_avx512vnni));
-static_assert(static_cast<int>(TERN_CAPABILITY_X86_AMX_INT8) == static_cast<int>(tern::Capability::x86_amx_int8));
-static_assert(static_cast<int>(TERN_CAPABILITY_ARM_NEON) == static_cast<int>(tern::Capability::arm_neon));
-static_assert(static_cast<int>(TERN_CAPABILITY_ARM_DOTPROD) == static_cast<int>(tern::Capability::arm_dotprod));
-static_assert(static_cast<int>(TERN_CAPABILITY_ARM_I8MM) == static_cast<int>(tern::Capability::arm_i8mm));
-static_assert(static_cast<int>(TERN_CAPABILITY_SM_75) == static_cast<int>(tern::Capability::sm_75));
-static_assert(static_cast<int>(TERN_CAPABILITY_SM_80) == static_cast<int>(tern::Capability::sm_80));
-static_assert(static_cast<int>(TERN_CAPABILITY_SM_90) == static_cast<int>(tern::Capability::sm_90));
-static_assert(static_cast<int>(TERN_CAPABILITY_SM_90A) == static_cast<int>(tern::Capability::sm_90a));
-static_assert(static_cast<int>(TERN_CAPABILITY_SM_100) == static_cast<int>(tern::Capability::sm_100));
-static_assert(static_cast<int>(TERN_CAPABILITY_SM_120) == static_cast<int>(tern::Capability::sm_120));
-static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX512VBMI) == static_cast<int>(tern::Capability::x86_avx512vbmi));
+static_assert(static_cast<int>(TERN_OK) == static_cast<int>(Code::ok));
+static_assert(static_cast<int>(TERN_INVALID_ARGUMENT) == static_cast<int>(Code::invalid_argument));
+static_assert(static_cast<int>(TERN_EMPTY_INPUT) == static_cast<int>(Code::empty_input));
+static_assert(static_cast<int>(TERN_UNSUPPORTED) == static_cast<int>(Code::unsupported));
+static_assert(static_cast<int>(TERN_NON_FINITE) == static_cast<int>(Code::non_finite));
+static_assert(static_cast<int>(TERN_INVALID_QUANTIZED_VALUE) == static_cast<int>(Code::invalid_quantized_value));
+static_assert(static_cast<int>(TERN_INVALID_SCALE) == static_cast<int>(Code::invalid_scale));
+static_assert(static_cast<int>(TERN_QUALITY_BELOW_LIMIT) == static_cast<int>(Code::quality_below_limit));
+static_assert(static_cast<int>(TERN_MEMORY_ALLOCATION) == static_cast<int>(Code::memory_allocation));
+static_assert(static_cast<int>(TERN_INSUFFICIENT_MEMORY) == static_cast<int>(Code::insufficient_memory));
+static_assert(static_cast<int>(TERN_GPU_NOT_AVAILABLE) == static_cast<int>(Code::gpu_not_available));
+static_assert(static_cast<int>(TERN_KERNEL_LAUNCH) == static_cast<int>(Code::kernel_launch));
+static_assert(static_cast<int>(TERN_IO_ERROR) == static_cast<int>(Code::io_error));
+static_assert(static_cast<int>(TERN_CORRUPT_FILE) == static_cast<int>(Code::corrupt_file));
+static_assert(static_cast<int>(TERN_INTERNAL) == static_cast<int>(Code::internal));
+static_assert(static_cast<int>(TERN_DTYPE_F32) == static_cast<int>(DType::f32));
+static_assert(static_cast<int>(TERN_DTYPE_F64) == static_cast<int>(DType::f64));
+static_assert(static_cast<int>(TERN_DTYPE_F16) == static_cast<int>(DType::f16));
+static_assert(static_cast<int>(TERN_DTYPE_BF16) == static_cast<int>(DType::bf16));
+static_assert(static_cast<int>(TERN_DTYPE_I8) == static_cast<int>(DType::i8));
+static_assert(static_cast<int>(TERN_DTYPE_U8) == static_cast<int>(DType::u8));
+static_assert(static_cast<int>(TERN_DTYPE_I32) == static_cast<int>(DType::i32));
+static_assert(static_cast<int>(TERN_SCHEME_ABSMEAN) == static_cast<int>(Scheme::absmean));
+static_assert(static_cast<int>(TERN_SCHEME_ABSMAX) == static_cast<int>(Scheme::absmax));
+static_assert(static_cast<int>(TERN_SCHEME_MSE) == static_cast<int>(Scheme::mse));
+static_assert(static_cast<int>(TERN_SCHEME_INT2) == static_cast<int>(Scheme::int2));
+static_assert(static_cast<int>(TERN_FORMAT_I2) == static_cast<int>(Format::i2));
+static_assert(static_cast<int>(TERN_FORMAT_S2) == static_cast<int>(Format::s2));
+static_assert(static_cast<int>(TERN_FORMAT_I8) == static_cast<int>(Format::i8));
+static_assert(static_cast<int>(TERN_FORMAT_B3) == static_cast<int>(Format::b3));
+static_assert(static_cast<int>(TERN_FORMAT_S8) == static_cast<int>(Format::s8));
+static_assert(static_cast<int>(TERN_FORMAT_U8) == static_cast<int>(Format::u8));
+static_assert(static_cast<int>(TERN_FORMAT_S4) == static_cast<int>(Format::s4));
+static_assert(static_cast<int>(TERN_FORMAT_U4) == static_cast<int>(Format::u4));
+static_assert(static_cast<int>(TERN_FORMAT_U2) == static_cast<int>(Format::u2));
+static_assert(static_cast<int>(TERN_NON_FINITE_REJECT) == static_cast<int>(NonFinite::reject));
+static_assert(static_cast<int>(TERN_NON_FINITE_SATURATE) == static_cast<int>(NonFinite::saturate));
+static_assert(static_cast<int>(TERN_GRANULARITY_TENSOR) == static_cast<int>(Granularity::Kind::tensor));
+static_assert(static_cast<int>(TERN_GRANULARITY_ROW) == static_cast<int>(Granularity::Kind::row));
+static_assert(static_cast<int>(TERN_GRANULARITY_GROUP) == static_cast<int>(Granularity::Kind::group));
+static_assert(static_cast<int>(TERN_ACTIVATION_NONE) == static_cast<int>(Activation::none));
+static_assert(static_cast<int>(TERN_ACTIVATION_SQUARED_RELU) == static_cast<int>(Activation::squared_relu));
+static_assert(static_cast<int>(TERN_LINEAR_MATH_W2A8) == static_cast<int>(LinearMath::w2a8));
+static_assert(static_cast<int>(TERN_LINEAR_MATH_W2_FLOAT) == static_cast<int>(LinearMath::w2_float));
+static_assert(static_cast<int>(TERN_LAYOUT_MS_GPU) == static_cast<int>(Layout::ms_gpu));
+static_assert(static_cast<int>(TERN_LAYOUT_I2) == static_cast<int>(Layout::i2));
+static_assert(static_cast<int>(TERN_LAYOUT_B3) == static_cast<int>(Layout::b3));
+static_assert(static_cast<int>(TERN_LAYOUT_HF_PACKED) == static_cast<int>(Layout::hf_packed));
+static_assert(static_cast<int>(TERN_LAYOUT_I2_S_X86_128) == static_cast<int>(Layout::i2_s_x86_128));
+static_assert(static_cast<int>(TERN_LAYOUT_I2_S_ARM_64) == static_cast<int>(Layout::i2_s_arm_64));
+static_assert(static_cast<int>(TERN_LAYOUT_I2_S_1X4) == static_cast<int>(Layout::i2_s_1x4));
+static_assert(static_cast<int>(TERN_LAYOUT_TL1) == static_cast<int>(Layout::tl1));
+static_assert(static_cast<int>(TERN_LAYOUT_TL2) == static_cast<int>(Layout::tl2));
+static_assert(static_cast<int>(TERN_LAYOUT_TQ1_0) == static_cast<int>(Layout::tq1_0));
+static_assert(static_cast<int>(TERN_LAYOUT_TQ2_0) == static_cast<int>(Layout::tq2_0));
+static_assert(static_cast<int>(TERN_PRECISION_AUTO) == static_cast<int>(Precision::automatic));
+static_assert(static_cast<int>(TERN_PRECISION_F32) == static_cast<int>(Precision::f32));
+static_assert(static_cast<int>(TERN_PRECISION_F16) == static_cast<int>(Precision::f16));
+static_assert(static_cast<int>(TERN_PRECISION_BF16) == static_cast<int>(Precision::bf16));
+static_assert(static_cast<int>(TERN_GRID_AUTO) == static_cast<int>(GridStrategy::automatic));
+static_assert(static_cast<int>(TERN_GRID_FIXED) == static_cast<int>(GridStrategy::fixed));
+static_assert(static_cast<int>(TERN_GRID_OCCUPANCY) == static_cast<int>(GridStrategy::occupancy));
+static_assert(static_cast<int>(TERN_DEVICE_CPU) == static_cast<int>(DeviceKind::cpu));
+static_assert(static_cast<int>(TERN_DEVICE_CUDA) == static_cast<int>(DeviceKind::cuda));
+static_assert(static_cast<int>(TERN_CAPABILITY_X86_SSE41) == static_cast<int>(Capability::x86_sse41));
+static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX2) == static_cast<int>(Capability::x86_avx2));
+static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX_VNNI) == static_cast<int>(Capability::x86_avx_vnni));
+static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX512) == static_cast<int>(Capability::x86_avx512));
+static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX512VNNI) == static_cast<int>(Capability::x86_avx512vnni));
+static_assert(static_cast<int>(TERN_CAPABILITY_X86_AMX_INT8) == static_cast<int>(Capability::x86_amx_int8));
+static_assert(static_cast<int>(TERN_CAPABILITY_ARM_NEON) == static_cast<int>(Capability::arm_neon));
+static_assert(static_cast<int>(TERN_CAPABILITY_ARM_DOTPROD) == static_cast<int>(Capability::arm_dotprod));
+static_assert(static_cast<int>(TERN_CAPABILITY_ARM_I8MM) == static_cast<int>(Capability::arm_i8mm));
+static_assert(static_cast<int>(TERN_CAPABILITY_SM_75) == static_cast<int>(Capability::sm_75));
+static_assert(static_cast<int>(TERN_CAPABILITY_SM_80) == static_cast<int>(Capability::sm_80));
+static_assert(static_cast<int>(TERN_CAPABILITY_SM_90) == static_cast<int>(Capability::sm_90));
+static_assert(static_cast<int>(TERN_CAPABILITY_SM_90A) == static_cast<int>(Capability::sm_90a));
+static_assert(static_cast<int>(TERN_CAPABILITY_SM_100) == static_cast<int>(Capability::sm_100));
+static_assert(static_cast<int>(TERN_CAPABILITY_SM_120) == static_cast<int>(Capability::sm_120));
+static_assert(static_cast<int>(TERN_CAPABILITY_X86_AVX512VBMI) == static_cast<int>(Capability::x86_avx512vbmi));
 }  // namespace tern::c
 
 using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names
@@ -99,32 +99,74 @@ const char* tern_precision_name(tern_precision precision) { return word(precisio
 const char* tern_grid_strategy_name(tern_grid_strategy grid) { return word(grid, kLastGridStrategy); }
 const char* tern_capability_name(tern_capability capability) { return word(capability, kLastCapability); }
 tern_status tern_dtype_parse(const char* text, tern_dtype* out) {
-  return parse("tern_dtype_parse", text, out, parse_dtype);
+  return guarded("tern_dtype_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_dtype(text));
+  });
 }
 tern_status tern_scheme_parse(const char* text, tern_scheme* out) {
-  return parse("tern_scheme_parse", text, out, parse_scheme);
+  return guarded("tern_scheme_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_scheme(text));
+  });
 }
 tern_status tern_format_parse(const char* text, tern_format* out) {
-  return parse("tern_format_parse", text, out, parse_format);
+  return guarded("tern_format_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_format(text));
+  });
 }
 tern_status tern_non_finite_parse(const char* text, tern_non_finite* out) {
-  return parse("tern_non_finite_parse", text, out, parse_non_finite);
+  return guarded("tern_non_finite_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_non_finite(text));
+  });
 }
 tern_status tern_activation_parse(const char* text, tern_activation* out) {
-  return parse("tern_activation_parse", text, out, parse_activation);
+  return guarded("tern_activation_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_activation(text));
+  });
 }
 tern_status tern_linear_math_parse(const char* text, tern_linear_math* out) {
-  return parse("tern_linear_math_parse", text, out, parse_linear_math);
+  return guarded("tern_linear_math_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_linear_math(text));
+  });
 }
 tern_status tern_layout_parse(const char* text, tern_layout* out) {
-  return parse("tern_layout_parse", text, out, parse_layout);
+  return guarded("tern_layout_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_layout(text));
+  });
 }
 tern_status tern_precision_parse(const char* text, tern_precision* out) {
-  return parse("tern_precision_parse", text, out, parse_precision);
+  return guarded("tern_precision_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_precision(text));
+  });
 }
 tern_status tern_grid_strategy_parse(const char* text, tern_grid_strategy* out) {
-  return parse("tern_grid_strategy_parse", text, out, parse_grid_strategy);
+  return guarded("tern_grid_strategy_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_grid_strategy(text));
+  });
+}
+tern_status tern_granularity_parse(const char* text, tern_granularity* out) {
+  return guarded("tern_granularity_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_granularity(text));
+  });
+}
+tern_status tern_device_parse(const char* text, tern_device_id* out) {
+  return guarded("tern_device_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_device(text));
+  });
 }
 tern_status tern_capability_parse(const char* text, tern_capability* out) {
-  return parse("tern_capability_parse", text, out, parse_capability);
+  return guarded("tern_capability_parse", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
+    return put(out, parse_capability(text));
+  });
 }
