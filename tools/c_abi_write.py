@@ -37,6 +37,7 @@ PARAMETERS = {
     "granularity": ("tern_granularity $", "", "try to_granularity(where, $)"),
     "affine_granularity": ("tern_affine_granularity $", "", 'try to_affine_granularity(where, "$", $)'),
     "shape": ("int32_t rank, const int64_t* $", "", 'try to_shape(where, "$", rank, $)'),
+    "sizes": ("int32_t rank, const int64_t* $", "", 'try to_sizes(where, "$", rank, $)'),
     "tensor_shape": ("int32_t rank, const int64_t* $", "", 'try to_shape(where, "the tensor", rank, $)'),
     "bytes": ("const void* bytes, size_t byte_count", "", "try to_array<const std::uint8_t>(%)"),
     "out_bytes": ("void* bytes, size_t byte_count", "", "try to_array<std::uint8_t>(%)"),
@@ -236,7 +237,7 @@ def header(abi, first_line, items, own_headers):
     after = [line for line in body if line.startswith("#include")] + [f'#include "tern/{name}"' for name in own_headers]
     body = [line for line in body if not line.startswith("#include")]
     text = [first_line, "// clang-format off", *head, "#pragma once", "", *before, "", "#ifdef __cplusplus", 'extern "C" {',
-            "#endif", *body, "", "#ifdef __cplusplus", '}  // extern "C"', "#endif", "", *after]  # fmt: skip
+            "#endif", "", *body, "", "#ifdef __cplusplus", '}  // extern "C"', "#endif", "", *after]  # fmt: skip
     return re.sub(r"\n{3,}", "\n\n", "\n".join(text)).rstrip("\n") + "\n"
 
 
@@ -267,12 +268,15 @@ def to_cpp_definition(abi, struct):
     yield f"{to_cpp_signature(struct)} {{"
     yield f'  TERN_ASSIGN(given, read_struct(where, "{parameter}", {parameter}));'
     yield f"  {cpp} cpp{{}};"
-    for member, value, condition in (read for field in struct.fields if field.name for read in abi.to_cpp(field, parameter)):
+    reads = [read for field in struct.fields if field.name for read in abi.to_cpp(field, parameter)]
+    for member, value, condition in reads:
         local = re.sub(r"\W", "_", member)
         lines = [f"cpp.{member} = {value};"]
         if value.startswith("try "):
             lines = [f"TERN_ASSIGN({local}, {value.removeprefix('try ')});", f"cpp.{member} = std::move({local});"]
-        yield from [f"  if ({condition}) {{", *("    " + line for line in lines), "  }"] if condition else ("  " + line for line in lines)
+        if condition:
+            lines = [f"if ({condition}) {{", *("  " + line for line in lines), "}"]
+        yield from ("  " + line for line in lines)
     yield from ["  return cpp;", "}"]
 
 
@@ -305,17 +309,23 @@ def function_definition(abi, function):
             lines.append(f"TERN_ASSIGN(cpp_{name}, {value.removeprefix('try ')});")
             value = f"cpp_{name}"
         call = re.sub(place, lambda _, value=value: value, call)
-    watched, call = call.startswith("watch "), call.removeprefix("watch ")
+    *statements, call = call.split("; ")
+    for statement in statements:
+        within = f"TERN_RETURN_IF_ERROR(check_index(where, index, {statement[7:]}.size()))"
+        lines.append((within if statement.startswith("within ") else statement) + ";")
     if call.startswith("at "):
-        call = call.removeprefix("at ")
-        lines.append(f"TERN_RETURN_IF_ERROR(check_index(where, index, {call}.size()));")
-        call = f"face({call}[index])" if is_pointer else f"{call}[index]"
-    if watched:
-        keep = f"TERN_ASSIGN(made, {call});" if out else f"TERN_RETURN_IF_ERROR({call});"
+        lines.append(f"TERN_RETURN_IF_ERROR(check_index(where, index, {call[3:]}.size()));")
+        call = f"face({call[3:]}[index])" if is_pointer else f"{call[3:]}[index]"
+    if call.startswith("watch "):
+        keep = f"TERN_ASSIGN(made, {call[6:]});" if out else f"TERN_RETURN_IF_ERROR({call[6:]});"
         lines += ["const ParallelForWatch watch;", keep, "TERN_RETURN_IF_ERROR(watch.status(where));"]
         call = "std::move(made)" if out else "Status()"
-    call = f"write_text(where, {call}, buffer, buffer_bytes, length)" if last[2] == "buffer" else call
-    lines.append(f"return put({out}, {call});" if out else f"return {call};")
+    if last[2] == "buffer":
+        call = f"write_text(where, {call}, buffer, buffer_bytes, length)"
+    if call.endswith(";"):
+        lines += [call, "return {};"]
+    else:
+        lines.append(f"return put({out}, {call});" if out else f"return {call};")
     entry = f'  return guarded("tern_{function.name}", [&](const char* where) -> Status {{'
     return [opening, entry, *("    " + line for line in lines), "  });", "}"]
 

@@ -42,13 +42,3 @@ tern_status tern_checkpoint_writer_create(const char* path, tern_container conta
                                              std::move(cpp_tensors)));
   });
 }
-
-tern_status tern_checkpoint_writer_fill(tern_checkpoint_writer* writer, size_t index, const void* bytes,
-                                        size_t byte_count) {
-  return guarded("tern_checkpoint_writer_fill", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"writer", writer}}));
-    TERN_RETURN_IF_ERROR(check_index(where, index, writer->tensors.size()));
-    TERN_ASSIGN(piece, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    return writer->writer.fill(index, piece);
-  });
-}

@@ -19,17 +19,6 @@ Status write_loss(const char* where, const ScaleLoss& loss, tern_scale_loss* out
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
-tern_status tern_layout_scales_in(tern_layout layout, int32_t* inside, tern_granularity* out) {
-  return guarded("tern_layout_scales_in", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"inside", inside}, {"out", out}}));
-    TERN_ASSIGN(cpp_layout, to_enum(where, "layout", layout, kLastLayout));
-    const auto granularity = scales_in(cpp_layout);
-    *inside = granularity ? 1 : 0;
-    *out = face_of(granularity.value_or(Granularity()));
-    return {};
-  });
-}
-
 tern_status tern_layout_get_size(const tern_layout_spec* spec, int64_t n, int64_t k, tern_layout_size* out) {
   return guarded("tern_layout_get_size", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"spec", spec}, {"out", out}}));

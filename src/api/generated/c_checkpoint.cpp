@@ -80,6 +80,14 @@ tern_status tern_stored_type_find(const char* name, tern_stored_type_info* out) 
     return put(out, parse_stored_type(name));
   });
 }
+tern_status tern_stored_bytes(const char* type, int32_t rank, const int64_t* shape, size_t* out) {
+  return guarded("tern_stored_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"type", type}, {"out", out}}));
+    TERN_ASSIGN(cpp_shape, to_sizes(where, "shape", rank, shape));
+    TERN_ASSIGN(stored, parse_stored_type(type));
+    return put(out, stored_bytes(stored, cpp_shape));
+  });
+}
 tern_status tern_escape(const char* text, char* buffer, size_t buffer_bytes, size_t* length) {
   return guarded("tern_escape", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"length", length}}));
@@ -87,10 +95,25 @@ tern_status tern_escape(const char* text, char* buffer, size_t buffer_bytes, siz
   });
 }
 void tern_metadata_destroy(tern_metadata* metadata) { delete metadata; }
+tern_status tern_metadata_create(tern_metadata** out) {
+  return guarded("tern_metadata_create", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {}));
+    return put(out, Metadata());
+  });
+}
 tern_status tern_metadata_count(const tern_metadata* metadata, size_t* out) {
   return guarded("tern_metadata_count", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"metadata", metadata}, {"out", out}}));
     return put(out, metadata->entries.size());
+  });
+}
+tern_status tern_metadata_entry(const tern_metadata* metadata, size_t index, const char** key, tern_meta_kind* kind) {
+  return guarded("tern_metadata_entry", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"metadata", metadata}, {"key", key}, {"kind", kind}}));
+    TERN_RETURN_IF_ERROR(check_index(where, index, metadata->entries.size()));
+    *key = metadata->entries[index].key.c_str();
+    *kind = static_cast<tern_meta_kind>(metadata->entries[index].value.kind());
+    return {};
   });
 }
 void tern_checkpoint_close(tern_checkpoint* checkpoint) { delete checkpoint; }
@@ -105,6 +128,15 @@ tern_status tern_checkpoint_get_info(const tern_checkpoint* checkpoint, const te
   return guarded("tern_checkpoint_get_info", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"checkpoint", checkpoint}}));
     return put(out, &checkpoint->info);
+  });
+}
+tern_status tern_checkpoint_file(const tern_checkpoint* checkpoint, size_t index, const char** path, size_t* bytes) {
+  return guarded("tern_checkpoint_file", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"checkpoint", checkpoint}, {"path", path}, {"bytes", bytes}}));
+    TERN_RETURN_IF_ERROR(check_index(where, index, checkpoint->checkpoint.files().size()));
+    *path = checkpoint->checkpoint.files()[index].path.c_str();
+    *bytes = checkpoint->checkpoint.files()[index].bytes;
+    return {};
   });
 }
 tern_status tern_checkpoint_note(const tern_checkpoint* checkpoint, size_t index, const char** out) {
@@ -133,6 +165,25 @@ tern_status tern_checkpoint_find(const tern_checkpoint* checkpoint, const char* 
     return put(index, checkpoint->checkpoint.find(name));
   });
 }
+tern_status tern_checkpoint_data(const tern_checkpoint* checkpoint, size_t index, const void** data, size_t* bytes) {
+  return guarded("tern_checkpoint_data", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"checkpoint", checkpoint}, {"data", data}, {"bytes", bytes}}));
+    TERN_RETURN_IF_ERROR(check_index(where, index, checkpoint->tensors.size()));
+    const auto found = checkpoint->checkpoint.data(index);
+    *data = found.data();
+    *bytes = found.size();
+    return {};
+  });
+}
+tern_status tern_checkpoint_release(const tern_checkpoint* checkpoint, size_t index, size_t offset_bytes,
+                                    size_t bytes) {
+  return guarded("tern_checkpoint_release", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"checkpoint", checkpoint}}));
+    TERN_RETURN_IF_ERROR(check_index(where, index, checkpoint->tensors.size()));
+    checkpoint->checkpoint.release(index, offset_bytes, bytes);
+    return {};
+  });
+}
 tern_status tern_checkpoint_writer_tensor(const tern_checkpoint_writer* writer, size_t index,
                                           const tern_stored_tensor** out) {
   return guarded("tern_checkpoint_writer_tensor", [&](const char* where) -> Status {
@@ -158,6 +209,15 @@ tern_status tern_checkpoint_writer_skip(tern_checkpoint_writer* writer) {
   return guarded("tern_checkpoint_writer_skip", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"writer", writer}}));
     return writer->writer.skip();
+  });
+}
+tern_status tern_checkpoint_writer_fill(tern_checkpoint_writer* writer, size_t index, const void* bytes,
+                                        size_t byte_count) {
+  return guarded("tern_checkpoint_writer_fill", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"writer", writer}}));
+    TERN_ASSIGN(cpp_bytes, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
+    TERN_RETURN_IF_ERROR(check_index(where, index, writer->tensors.size()));
+    return writer->writer.fill(index, cpp_bytes);
   });
 }
 tern_status tern_checkpoint_writer_replace_metadata(tern_checkpoint_writer* writer, const tern_metadata* metadata) {

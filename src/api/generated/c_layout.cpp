@@ -31,6 +31,15 @@ tern_scale_loss face_of(const ScaleLoss& loss) {
 using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
+tern_status tern_layout_scales_in(tern_layout layout, int32_t* inside, tern_granularity* out) {
+  return guarded("tern_layout_scales_in", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"inside", inside}, {"out", out}}));
+    TERN_ASSIGN(cpp_layout, to_enum(where, "layout", layout, kLastLayout));
+    const auto shared = scales_in(cpp_layout);
+    *inside = shared ? 1 : 0;
+    return put(out, shared.value_or(Granularity()));
+  });
+}
 tern_status tern_layout_bytes(tern_layout layout, int64_t n, int64_t k, size_t* out) {
   return guarded("tern_layout_bytes", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
