@@ -1,15 +1,14 @@
-// What the files of the C ABI share: the handles, the guard around every entry point, and the conversions.
+// What the files of the C ABI share: the guard around every entry point, structs that grow, and conversions.
 #pragma once
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,53 +63,15 @@ Status cleared(const char* where, T** out, std::initializer_list<Parameter> para
   return not_null(where, parameters);
 }
 
-// Whole entry points: they return a member of a handle, an element of one of its lists, or the length of the list.
-template <class Handle, class Member>
-tern_status hand_out(const char* where, const char* name, const Handle* handle, Member Handle::*member,
-                     const Member** out) {
-  return guarded(where, [&](const char*) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{name, handle}}));
-    *out = &(handle->*member);
-    return {};
-  });
-}
+// What the caller gets of an element of a list.
 inline const char* face(const std::string& text) { return text.c_str(); }
 template <class T>
 const T* face(const T& element) {
   return &element;
 }
-template <class Handle, class List, class Face>
-tern_status hand_out(const char* where, const char* name, const Handle* handle, List Handle::*list, std::size_t index,
-                     const Face** out) {
-  return guarded(where, [&](const char*) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{name, handle}}));
-    TERN_RETURN_IF_ERROR(check_index(where, index, (handle->*list).size()));
-    *out = face((handle->*list)[index]);
-    return {};
-  });
-}
-template <class Handle, class List>
-tern_status count_of(const char* where, const char* name, const Handle* handle, List Handle::*list, std::size_t* out) {
-  return guarded(where, [&](const char*) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{name, handle}, {"out", out}}));
-    *out = (handle->*list).size();
-    return {};
-  });
-}
-
-// Whole entry points that parse a word into a C value.
-template <class Out, class Parse, class Convert>
-tern_status parse(const char* where, const char* text, Out* out, Parse parse_text, Convert convert) {
-  return guarded(where, [&](const char*) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"text", text}, {"out", out}}));
-    TERN_ASSIGN(value, parse_text(std::string_view(text)));
-    *out = convert(value);
-    return {};
-  });
-}
-template <class CEnum, class Parse>
-tern_status parse(const char* where, const char* text, CEnum* out, Parse parse_text) {
-  return parse(where, text, out, parse_text, [](auto value) { return static_cast<CEnum>(value); });
+template <class T>
+auto face(const std::unique_ptr<T>& element) {
+  return &element->info;
 }
 
 // name() returns string literals, so data() is zero-terminated.
@@ -132,22 +93,6 @@ Result<Enum> to_enum(const char* where, const char* field, CEnum value, Enum las
   return static_cast<Enum>(number);
 }
 
-inline constexpr DType kLastDType = DType::i32;
-inline constexpr Scheme kLastScheme = Scheme::int2;
-inline constexpr Format kLastFormat = Format::u2;
-inline constexpr NonFinite kLastNonFinite = NonFinite::saturate;
-inline constexpr Activation kLastActivation = Activation::squared_relu;
-inline constexpr LinearMath kLastLinearMath = LinearMath::w2_float;
-inline constexpr Layout kLastLayout = Layout::tq2_0;
-inline constexpr Precision kLastPrecision = Precision::bf16;
-inline constexpr Container kLastContainer = Container::gguf;
-inline constexpr MetaKind kLastMetaKind = MetaKind::f64;
-inline constexpr Action kLastAction = Action::drop;
-inline constexpr WeightScale kLastWeightScale = WeightScale::divides;
-inline constexpr AffineMath kLastAffineMath = AffineMath::torch_cuda;
-inline constexpr QparamsMethod kLastQparamsMethod = QparamsMethod::mse;
-inline constexpr GridStrategy kLastGridStrategy = GridStrategy::occupancy;
-
 // Structs that grow. `first_bytes` is the size of the first version, which every caller has; `defaults` fills the
 // fields that an older caller's struct lacks. A new field must not occupy padding at the end of the old struct, because
 // an old caller's padding holds no value.
@@ -160,47 +105,7 @@ struct Grows;
         offsetof(type, last_field_of_first_version) + sizeof(type::last_field_of_first_version); \
     static type defaults() { return init; }                                                      \
   }
-TERN_C_STRUCT(tern_observer, run_finished, TERN_OBSERVER_INIT);
-TERN_C_STRUCT(tern_context_config, observer, TERN_CONTEXT_CONFIG_INIT);
-TERN_C_STRUCT(tern_memory_statistics, failures, TERN_MEMORY_STATISTICS_INIT);
-TERN_C_STRUCT(tern_memory_info, in_use_peak_bytes, TERN_MEMORY_INFO_INIT);
-TERN_C_STRUCT(tern_tuning, dependent_launch, TERN_TUNING_INIT);
-TERN_C_STRUCT(tern_preference, strict, TERN_PREFERENCE_INIT);
-TERN_C_STRUCT(tern_quantize_options, preference, TERN_QUANTIZE_OPTIONS_INIT);
-TERN_C_STRUCT(tern_quality, zero_fraction, TERN_QUALITY_INIT);
-TERN_C_STRUCT(tern_quantized_parts, granularity, TERN_QUANTIZED_PARTS_INIT);
-TERN_C_STRUCT(tern_ternary_quantize_problem, scale_given, TERN_TERNARY_QUANTIZE_PROBLEM_INIT);
-TERN_C_STRUCT(tern_ternary_quantize_args, given_scale, TERN_TERNARY_QUANTIZE_ARGS_INIT);
-TERN_C_STRUCT(tern_ternary_dequantize_problem, format, TERN_TERNARY_DEQUANTIZE_PROBLEM_INIT);
-TERN_C_STRUCT(tern_ternary_dequantize_args, y, TERN_TERNARY_DEQUANTIZE_ARGS_INIT);
-TERN_C_STRUCT(tern_activation_quantize_problem, non_finite, TERN_ACTIVATION_QUANTIZE_PROBLEM_INIT);
-TERN_C_STRUCT(tern_activation_quantize_args, sums, TERN_ACTIVATION_QUANTIZE_ARGS_INIT);
-TERN_C_STRUCT(tern_linear_matrix, residual, TERN_LINEAR_MATRIX_INIT);
-TERN_C_STRUCT(tern_linear_problem, matrix_count, TERN_LINEAR_PROBLEM_INIT);
-TERN_C_STRUCT(tern_linear_output, residual, TERN_LINEAR_OUTPUT_INIT);
-TERN_C_STRUCT(tern_linear_args, output_count, TERN_LINEAR_ARGS_INIT);
-TERN_C_STRUCT(tern_layout_spec, block_rows, TERN_LAYOUT_SPEC_INIT);
-TERN_C_STRUCT(tern_layout_size, scale_count, TERN_LAYOUT_SIZE_INIT);
-TERN_C_STRUCT(tern_scale_loss, index, TERN_SCALE_LOSS_INIT);
-TERN_C_STRUCT(tern_i2_s_evidence, scale, TERN_I2_S_EVIDENCE_INIT);
-TERN_C_STRUCT(tern_affine_quantize_problem, even_groups, TERN_AFFINE_QUANTIZE_PROBLEM_INIT);
-TERN_C_STRUCT(tern_affine_quantize_args, codes, TERN_AFFINE_QUANTIZE_ARGS_INIT);
-TERN_C_STRUCT(tern_affine_dequantize_problem, even_groups, TERN_AFFINE_DEQUANTIZE_PROBLEM_INIT);
-TERN_C_STRUCT(tern_affine_dequantize_args, y, TERN_AFFINE_DEQUANTIZE_ARGS_INIT);
-TERN_C_STRUCT(tern_stored_type_info, dtype, TERN_STORED_TYPE_INFO_INIT);
-TERN_C_STRUCT(tern_stored_tensor, bytes, TERN_STORED_TENSOR_INIT);
-TERN_C_STRUCT(tern_open_options, gguf_type_count, TERN_OPEN_OPTIONS_INIT);
-TERN_C_STRUCT(tern_read_options, kernel_config, TERN_READ_OPTIONS_INIT);
-TERN_C_STRUCT(tern_write_options, histograms, TERN_WRITE_OPTIONS_INIT);
-TERN_C_STRUCT(tern_fake_quantize_problem, strict, TERN_FAKE_QUANTIZE_PROBLEM_INIT);
-TERN_C_STRUCT(tern_fake_quantize_args, mask, TERN_FAKE_QUANTIZE_ARGS_INIT);
-TERN_C_STRUCT(tern_fake_quantize_backward_problem, grad_factor, TERN_FAKE_QUANTIZE_BACKWARD_PROBLEM_INIT);
-TERN_C_STRUCT(tern_fake_quantize_backward_args, grad_zero_points, TERN_FAKE_QUANTIZE_BACKWARD_ARGS_INIT);
-TERN_C_STRUCT(tern_choose_qparams_problem, even_groups, TERN_CHOOSE_QPARAMS_PROBLEM_INIT);
-TERN_C_STRUCT(tern_choose_qparams_args, zero_points, TERN_CHOOSE_QPARAMS_ARGS_INIT);
-TERN_C_STRUCT(tern_dynamic_quantize_problem, even_groups, TERN_DYNAMIC_QUANTIZE_PROBLEM_INIT);
-TERN_C_STRUCT(tern_dynamic_quantize_args, zero_points, TERN_DYNAMIC_QUANTIZE_ARGS_INIT);
-#undef TERN_C_STRUCT
+// The rows of all structs are in api/generated/c_structs.h.
 
 template <class T>
 Status check_struct_size(const char* where, const char* parameter, const T* given) {
@@ -255,21 +160,53 @@ void write_struct(const T& value, T* out) {
 // Writes text as snprintf does.
 Status write_text(const char* where, const std::string& text, char* buffer, std::size_t buffer_bytes,
                   std::size_t* length);
+inline Status write_text(const char* where, const Result<std::string>& text, char* buffer, std::size_t buffer_bytes,
+                         std::size_t* length) {
+  return text.ok() ? write_text(where, *text, buffer, buffer_bytes, length) : Status(text.error());
+}
 
-// Conversions. `field` names the value in messages.
+// Conversions of small values. `field` names the value in messages.
 Result<Granularity> to_granularity(const char* where, const tern_granularity& granularity);
+Result<AffineGranularity> to_affine_granularity(const char* where, const char* field,
+                                                const tern_affine_granularity& granularity);
 Result<DeviceId> to_device(const char* where, const char* field, tern_device_id id, const char* member = "");
 Result<Shape> to_shape(const char* where, const char* field, std::int32_t rank, const std::int64_t* sizes);
 Result<TensorView> to_view(const char* where, const char* field, const tern_tensor_view& view);
 Result<Preference> to_preference(const char* where, const tern_preference* preference);
-tern_granularity from_granularity(const Granularity& granularity);
-tern_device_id from_device(DeviceId id);
-tern_tensor_view from_view(const ConstTensorView& view);  // const is lost: the caller must know what not to write
-tern_quality from_quality(const Quality& quality);
-tern_tuning from_tuning(const Tuning& tuning);
+Result<std::span<const float>> to_scales(const char* where, const float* scale, std::size_t scale_count);
+Result<std::vector<StoredType>> to_gguf_types(const char* where, const char* const* names, std::size_t count);
+Result<std::span<const std::int64_t>> to_sizes(const char* where, const char* field, std::int32_t rank,
+                                               const std::int64_t* shape);  // of any rank
+Result<std::vector<KernelTiles>> to_tiles(const char* kernel_config);       // NULL: none
+inline Lossy to_lossy(std::int32_t lossy) { return lossy != 0 ? Lossy::allow : Lossy::refuse; }
+inline std::string text_or_empty(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+inline std::optional<double> limit(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional<double>(value);
+}
+tern_granularity face_of(const Granularity& granularity);
+tern_affine_granularity face_of(const AffineGranularity& granularity);
+tern_device_id face_of(DeviceId id);
+tern_tensor_view face_of(const ConstTensorView& view);  // const is lost: the caller must know what not to write
+std::uint64_t mask_of(Capabilities capabilities);
+inline std::int64_t place_or_none(std::optional<std::size_t> place) {
+  return place ? static_cast<std::int64_t>(*place) : -1;
+}
 
-// Pointers to strings, for C. The strings must outlive them.
-std::vector<const char*> pointers_to(const std::vector<std::string>& strings);
+// A bound of the codes, if it was given. If q_given is 0, two bounds of 0 mean "not given".
+template <class Given>
+std::optional<int> given_bound(const Given& given, std::int32_t bound) {
+  if (given.q_given == 0 && given.q_min == 0 && given.q_max == 0) return std::nullopt;
+  return bound;
+}
+
+// An array that may be NULL if its count is 0.
+template <class T, class Pointer>
+Result<std::span<T>> to_array(const char* where, const char* array, Pointer* data, const char* count_name,
+                              std::size_t count) {
+  if (data == nullptr && count != 0)
+    return error(Code::invalid_argument, where, "{} is NULL but {} is {}", array, count_name, count);
+  return std::span<T>(static_cast<T*>(data), count);
+}
 
 // A Device as a C struct, with the storage that its pointers need.
 struct DeviceFace {
@@ -286,91 +223,12 @@ struct DeviceFace {
   tern_device_info info{};
 };
 
-// Memory for results that stay on the host: the context's memory, or the process's if the context is on a GPU.
-std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context);
+tern_stored_type_info face_of(StoredType type);
 
-Status make_quantized(QuantizedTensor tensor, tern_quantized** out);
-Status make_packed_weights(PackedWeights weights, tern_packed_weights** out);
-
-// The caller's wrapped streams. A stream wrapped twice is one stream of the context, released with its last handle.
-struct WrappedStreams {
-  explicit WrappedStreams(Context of) : context(std::move(of)) {}
-
-  Context context;
-  std::mutex mutex;
-  std::map<void*, int> handles;  // how many, for each cudaStream_t
-};
-
-// Linear::Args together with the outputs that its span refers to. The Args are valid as long as this object lives.
-struct LinearArgs {
-  ConstTensorView x;
-  ConstTensorView x_scales;
-  std::array<Linear::Output, Linear::kMaxMatrices> outputs;
-  std::size_t count = 0;
-  // NOLINTNEXTLINE(google-explicit-constructor): used where other ops have plain Args
-  operator Linear::Args() const { return {.x = x, .x_scales = x_scales, .outputs = std::span(outputs).first(count)}; }
-};
-Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem);
-Result<AffineQuantize::Problem> to_problem(const char* where, const tern_affine_quantize_problem* problem);
-Result<AffineQuantize::Args> to_args(const char* where, const tern_affine_quantize_args* args);
-Result<AffineDequantize::Problem> to_problem(const char* where, const tern_affine_dequantize_problem* problem);
-Result<AffineDequantize::Args> to_args(const char* where, const tern_affine_dequantize_args* args);
-Result<FakeQuantize::Problem> to_problem(const char* where, const tern_fake_quantize_problem* problem);
-Result<FakeQuantize::Args> to_args(const char* where, const tern_fake_quantize_args* args);
-Result<FakeQuantizeBackward::Problem> to_problem(const char* where, const tern_fake_quantize_backward_problem* problem);
-Result<FakeQuantizeBackward::Args> to_args(const char* where, const tern_fake_quantize_backward_args* args);
-Result<ChooseQparams::Problem> to_problem(const char* where, const tern_choose_qparams_problem* problem);
-Result<ChooseQparams::Args> to_args(const char* where, const tern_choose_qparams_args* args);
-Result<DynamicQuantize::Problem> to_problem(const char* where, const tern_dynamic_quantize_problem* problem);
-Result<DynamicQuantize::Args> to_args(const char* where, const tern_dynamic_quantize_args* args);
-Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec);
-tern_layout_spec from_spec(const LayoutSpec& spec);
-tern_scale_loss from_loss(const ScaleLoss& loss);
-// An array that may be NULL if its count is 0.
-template <class T, class Pointer>
-Result<std::span<T>> to_array(const char* where, const char* array, Pointer* data, const char* count_name,
-                              std::size_t count) {
-  if (data == nullptr && count != 0)
-    return error(Code::invalid_argument, where, "{} is NULL but {} is {}", array, count_name, count);
-  return std::span<T>(static_cast<T*>(data), count);
-}
-Result<LinearArgs> to_args(const char* where, const tern_linear_args* args);
+struct KernelFace;
+struct PlanFace;
 
 }  // namespace tern::c
 
-struct tern_stream {
-  tern::Stream stream;
-  std::shared_ptr<tern::c::WrappedStreams> wrapped = {};  // null: the context's own
-};
-
-struct tern_event {
-  tern::Event event;
-};
-
-struct tern_context {
-  tern::Context context;
-  std::shared_ptr<tern::StatisticsResource> statistics;  // null: not counted
-  std::shared_ptr<tern::GpuMemory> counted_gpu;          // the pool whose memory it counts; null on a CPU
-  tern::c::DeviceFace device;
-  std::vector<tern_stream> streams;  // never changes: callers have pointers into it
-  std::shared_ptr<tern::c::WrappedStreams> wrapped;
-
-  mutable std::mutex profile_mutex = {};
-  mutable std::map<std::string, tern::KernelTime> profile = {};  // times that were not yet returned in full
-};
-
-struct tern_tensor {
-  tern::Tensor tensor;
-};
-
-struct tern_quantized {
-  tern::QuantizedTensor tensor;
-  tern_quality quality;
-  tern_quantized_info info;
-};
-
-struct tern_packed_weights {
-  tern::PackedWeights weights;
-  std::string tile;
-  tern_packed_weights_info info;
-};
+#include "api/generated/c_structs.h"
+#undef TERN_C_STRUCT

@@ -1,13 +1,8 @@
 // The C ABI: checkpoints as they are written.
-#include "api/c_checkpoint.h"
+#include "api/c_handles.h"
 
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
-
-struct tern_checkpoint_writer {
-  CheckpointWriter writer;
-  std::vector<tern_stored_tensor> tensors = {};
-};
 
 namespace {
 
@@ -30,16 +25,11 @@ Result<std::vector<StoredTensor>> to_tensors(const char* where, const tern_store
   return all;
 }
 
-// Checks the handle, then calls act(where, writer).
-template <class Act>
-tern_status with(const char* entry, tern_checkpoint_writer* writer, Act act) {
-  return guarded(entry, [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"writer", writer}}));
-    return act(where, writer->writer);
-  });
-}
-
 }  // namespace
+
+tern_checkpoint_writer::tern_checkpoint_writer(CheckpointWriter from) : writer(std::move(from)) {
+  for (const StoredTensor& tensor : writer.tensors()) tensors.push_back(face_of(tensor));
+}
 
 tern_status tern_checkpoint_writer_create(const char* path, tern_container container, const tern_metadata* metadata,
                                           const tern_stored_tensor* tensors, size_t tensor_count,
@@ -48,60 +38,7 @@ tern_status tern_checkpoint_writer_create(const char* path, tern_container conta
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"path", path}}));
     TERN_ASSIGN(cpp_container, to_enum(where, "container", container, kLastContainer));
     TERN_ASSIGN(cpp_tensors, to_tensors(where, tensors, tensor_count));
-    TERN_ASSIGN(writer, CheckpointWriter::create(path, cpp_container, metadata ? metadata->entries : Metadata(),
-                                                 std::move(cpp_tensors)));
-    auto made = std::make_unique<tern_checkpoint_writer>(tern_checkpoint_writer{std::move(writer)});
-    for (const StoredTensor& tensor : made->writer.tensors()) made->tensors.push_back(face_of(tensor));
-    *out = made.release();
-    return {};
+    return put(out, CheckpointWriter::create(path, cpp_container, metadata ? metadata->entries : Metadata(),
+                                             std::move(cpp_tensors)));
   });
 }
-
-tern_status tern_checkpoint_writer_tensor(const tern_checkpoint_writer* writer, size_t index,
-                                          const tern_stored_tensor** out) {
-  return hand_out("tern_checkpoint_writer_tensor", "writer", writer, &tern_checkpoint_writer::tensors, index, out);
-}
-
-tern_status tern_checkpoint_writer_file_bytes(const tern_checkpoint_writer* writer, size_t* out) {
-  return guarded("tern_checkpoint_writer_file_bytes", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"writer", writer}, {"out", out}}));
-    *out = writer->writer.file_bytes();
-    return {};
-  });
-}
-
-tern_status tern_checkpoint_writer_write(tern_checkpoint_writer* writer, const void* bytes, size_t byte_count) {
-  return with("tern_checkpoint_writer_write", writer, [&](const char* where, CheckpointWriter& cpp) -> Status {
-    TERN_ASSIGN(piece, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    return cpp.write(piece);
-  });
-}
-
-tern_status tern_checkpoint_writer_skip(tern_checkpoint_writer* writer) {
-  return with("tern_checkpoint_writer_skip", writer,
-              [](const char*, CheckpointWriter& cpp) -> Status { return cpp.skip(); });
-}
-
-tern_status tern_checkpoint_writer_fill(tern_checkpoint_writer* writer, size_t index, const void* bytes,
-                                        size_t byte_count) {
-  return with("tern_checkpoint_writer_fill", writer, [&](const char* where, CheckpointWriter& cpp) -> Status {
-    TERN_RETURN_IF_ERROR(check_index(where, index, cpp.tensors().size()));
-    TERN_ASSIGN(piece, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    return cpp.fill(index, piece);
-  });
-}
-
-tern_status tern_checkpoint_writer_replace_metadata(tern_checkpoint_writer* writer, const tern_metadata* metadata) {
-  return with("tern_checkpoint_writer_replace_metadata", writer,
-              [&](const char* where, CheckpointWriter& cpp) -> Status {
-                TERN_RETURN_IF_ERROR(not_null(where, {{"metadata", metadata}}));
-                return cpp.replace_metadata(metadata->entries);
-              });
-}
-
-tern_status tern_checkpoint_writer_finish(tern_checkpoint_writer* writer) {
-  return with("tern_checkpoint_writer_finish", writer,
-              [](const char*, CheckpointWriter& cpp) -> Status { return cpp.finish(); });
-}
-
-void tern_checkpoint_writer_destroy(tern_checkpoint_writer* writer) { delete writer; }

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <optional>
 
-#include "api/c_abi.h"
+#include "api/c_handles.h"
 #include "base/options.h"
 #include "plan/context_state.h"
 
@@ -186,11 +186,10 @@ Status open_context(const char* where, const tern_context_config* config, const 
   return {};
 }
 
-Result<StatisticsResource*> counted(const char* where, const tern_context* context) {
-  TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}}));
-  if (context->statistics == nullptr)
+Result<StatisticsResource*> counted(const char* where, const tern_context& context) {
+  if (context.statistics == nullptr)
     return error(Code::invalid_argument, where, "this context was opened without config->count_memory");
-  return context->statistics.get();
+  return context.statistics.get();
 }
 
 }  // namespace
@@ -198,6 +197,25 @@ Result<StatisticsResource*> counted(const char* where, const tern_context* conte
 std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context) {
   const auto& memory = context.context.memory();
   return memory->device().kind == DeviceKind::cpu ? memory : host_memory();
+}
+
+Result<MemoryStatistics> statistics_of(const char* where, const tern_context& context) {
+  TERN_ASSIGN(memory, counted(where, context));
+  return memory->statistics();
+}
+
+Status reset_peak(const char* where, const tern_context& context) {
+  TERN_ASSIGN(memory, counted(where, context));
+  memory->reset_peak();
+  return context.counted_gpu ? context.counted_gpu->reset_peaks() : Status();
+}
+
+Result<std::string> live_allocations(const char* where, const tern_context& context) {
+  TERN_ASSIGN(memory, counted(where, context));
+  std::string text;
+  for (const LiveAllocation& block : memory->live())
+    text += fmt::format("#{} {} bytes '{}' at {}\n", block.sequence, block.bytes, block.tag, block.where);
+  return text;
 }
 
 ParallelForWatch::ParallelForWatch() { parallel_for_fault.reset(); }
@@ -224,65 +242,4 @@ tern_status tern_context_open(const tern_context_config* config, tern_context** 
 tern_status tern_context_open_device(tern_device_id device, const tern_context_config* config, tern_context** out) {
   return guarded("tern_context_open_device",
                  [&](const char* where) -> Status { return open_context(where, config, &device, out); });
-}
-
-void tern_context_close(tern_context* context) { delete context; }
-
-tern_status tern_context_device(const tern_context* context, const tern_device_info** out) {
-  return guarded("tern_context_device", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
-    *out = &context->device.info;
-    return {};
-  });
-}
-
-tern_status tern_context_threads(const tern_context* context, int32_t* out) {
-  return guarded("tern_context_threads", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"out", out}}));
-    *out = context->context.threads();
-    return {};
-  });
-}
-
-tern_status tern_context_stream(const tern_context* context, const tern_stream** out) {
-  return guarded("tern_context_stream", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}}));
-    *out = context->streams.data();
-    return {};
-  });
-}
-
-tern_status tern_context_memory_statistics(const tern_context* context, tern_memory_statistics* out) {
-  return guarded("tern_context_memory_statistics", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
-    TERN_ASSIGN(memory, counted(where, context));
-    const MemoryStatistics s = memory->statistics();
-    write_struct({.struct_size = sizeof(tern_memory_statistics),
-                  .bytes_in_use = s.bytes_in_use,
-                  .peak_bytes = s.peak_bytes,
-                  .allocations = s.allocations,
-                  .deallocations = s.deallocations,
-                  .failures = s.failures},
-                 out);
-    return {};
-  });
-}
-
-tern_status tern_context_reset_memory_peak(tern_context* context) {
-  return guarded("tern_context_reset_memory_peak", [&](const char* where) -> Status {
-    TERN_ASSIGN(memory, counted(where, context));
-    memory->reset_peak();
-    return context->counted_gpu ? context->counted_gpu->reset_peaks() : Status();
-  });
-}
-
-tern_status tern_context_memory_report(const tern_context* context, char* buffer, size_t buffer_bytes, size_t* length) {
-  return guarded("tern_context_memory_report", [&](const char* where) -> Status {
-    TERN_ASSIGN(memory, counted(where, context));
-    std::string text;
-    for (const LiveAllocation& block : memory->live())
-      text += fmt::format("#{} {} bytes '{}' at {}\n", block.sequence, block.bytes, block.tag, block.where);
-    return write_text(where, text, buffer, buffer_bytes, length);
-  });
 }

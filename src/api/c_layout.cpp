@@ -1,5 +1,5 @@
 // The C ABI: other projects' layouts of weights.
-#include "api/c_abi.h"
+#include "api/c_handles.h"
 
 namespace tern::c {
 namespace {
@@ -8,56 +8,22 @@ namespace {
 Status write_loss(const char* where, const ScaleLoss& loss, tern_scale_loss* out) {
   if (out == nullptr) return {};
   TERN_RETURN_IF_ERROR(check_struct_size(where, "loss", out));
-  write_struct(from_loss(loss), out);
+  write_struct(face_of(loss), out);
   return {};
 }
 
-Lossy to_lossy(std::int32_t lossy) { return lossy != 0 ? Lossy::allow : Lossy::refuse; }
-
 }  // namespace
-
-tern_scale_loss from_loss(const ScaleLoss& loss) {
-  return {.struct_size = sizeof(tern_scale_loss),
-          .changed = loss.changed,
-          .largest_relative = loss.largest_relative,
-          .index = loss.index};
-}
-
-tern_layout_spec from_spec(const LayoutSpec& spec) {
-  return {.struct_size = sizeof(tern_layout_spec),
-          .layout = static_cast<tern_layout>(spec.layout),
-          .tile_rows = spec.tiles.tile_rows,
-          .tile_columns = spec.tiles.tile_columns,
-          .block_rows = spec.tiles.block_rows};
-}
-
-Result<LayoutSpec> to_spec(const char* where, const tern_layout_spec* spec) {
-  TERN_ASSIGN(given, read_struct(where, "spec", spec));
-  TERN_ASSIGN(layout, to_enum(where, "spec->layout", given.layout, kLastLayout));
-  return LayoutSpec(layout, {given.tile_rows, given.tile_columns, given.block_rows});
-}
 
 }  // namespace tern::c
 
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
-tern_status tern_layout_scales_in(tern_layout layout, int32_t* inside, tern_granularity* out) {
-  return guarded("tern_layout_scales_in", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"inside", inside}, {"out", out}}));
-    TERN_ASSIGN(cpp_layout, to_enum(where, "layout", layout, kLastLayout));
-    const auto granularity = scales_in(cpp_layout);
-    *inside = granularity ? 1 : 0;
-    *out = from_granularity(granularity.value_or(Granularity()));
-    return {};
-  });
-}
-
 tern_status tern_layout_get_size(const tern_layout_spec* spec, int64_t n, int64_t k, tern_layout_size* out) {
   return guarded("tern_layout_get_size", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"spec", spec}, {"out", out}}));
     TERN_RETURN_IF_ERROR(check_struct_size(where, "out", out));
-    TERN_ASSIGN(cpp_spec, to_spec(where, spec));
+    TERN_ASSIGN(cpp_spec, to_cpp(where, spec));
     TERN_ASSIGN(bytes, layout_bytes(cpp_spec, n, k));
     TERN_ASSIGN(row_block, layout_row_block(cpp_spec, n, k));
     TERN_ASSIGN(scales, layout_scales(cpp_spec, n, k));
@@ -67,32 +33,9 @@ tern_status tern_layout_get_size(const tern_layout_spec* spec, int64_t n, int64_
   });
 }
 
-tern_status tern_layout_bytes(tern_layout layout, int64_t n, int64_t k, size_t* out) {
-  return guarded("tern_layout_bytes", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    TERN_ASSIGN(cpp_layout, to_enum(where, "layout", layout, kLastLayout));
-    TERN_ASSIGN(bytes, layout_bytes(cpp_layout, n, k));
-    *out = bytes;
-    return {};
-  });
-}
-
 tern_status tern_import_weights(const tern_layout_spec* spec, const void* bytes, size_t byte_count, int64_t n,
                                 int64_t k, const tern_tensor_view* codes, float* scales, size_t scale_count) {
   return tern_import_rows(spec, bytes, byte_count, n, k, 0, n, codes, scales, scale_count);
-}
-
-tern_status tern_import_rows(const tern_layout_spec* spec, const void* bytes, size_t byte_count, int64_t n, int64_t k,
-                             int64_t first_row, int64_t rows, const tern_tensor_view* codes, float* scales,
-                             size_t scale_count) {
-  return guarded("tern_import_rows", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"spec", spec}, {"codes", codes}}));
-    TERN_ASSIGN(cpp_spec, to_spec(where, spec));
-    TERN_ASSIGN(cpp_bytes, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    TERN_ASSIGN(cpp_scales, to_array<float>(where, "scales", scales, "scale_count", scale_count));
-    TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
-    return import_rows(cpp_spec, cpp_bytes, n, k, {first_row, rows}, cpp_codes, cpp_scales);
-  });
 }
 
 tern_status tern_fit_scales(tern_layout layout, const tern_tensor_view* codes, int64_t n, int64_t k,
@@ -120,7 +63,7 @@ tern_status tern_export_weights(const tern_layout_spec* spec, const tern_tensor_
   return guarded("tern_export_weights", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"spec", spec}, {"codes", codes}}));
     if (loss != nullptr) TERN_RETURN_IF_ERROR(check_struct_size(where, "loss", loss));
-    TERN_ASSIGN(cpp_spec, to_spec(where, spec));
+    TERN_ASSIGN(cpp_spec, to_cpp(where, spec));
     TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
     TERN_ASSIGN(cpp_scales, to_array<const float>(where, "scales", scales, "scale_count", scale_count));
     TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
@@ -128,41 +71,6 @@ tern_status tern_export_weights(const tern_layout_spec* spec, const tern_tensor_
     TERN_ASSIGN(lost,
                 export_weights(cpp_spec, cpp_codes, n, k, cpp_scales, cpp_granularity, cpp_bytes, to_lossy(lossy)));
     return write_loss(where, lost, loss);
-  });
-}
-
-tern_status tern_export_rows(const tern_layout_spec* spec, const tern_tensor_view* codes, int64_t n, int64_t k,
-                             int64_t first_row, int64_t rows, const float* scales, size_t scale_count, void* bytes,
-                             size_t byte_count) {
-  return guarded("tern_export_rows", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"spec", spec}, {"codes", codes}}));
-    TERN_ASSIGN(cpp_spec, to_spec(where, spec));
-    TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
-    TERN_ASSIGN(cpp_scales, to_array<const float>(where, "scales", scales, "scale_count", scale_count));
-    TERN_ASSIGN(cpp_bytes, to_array<std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    return export_rows(cpp_spec, cpp_codes, n, k, {first_row, rows}, cpp_scales, cpp_bytes);
-  });
-}
-
-tern_status tern_import_codes(tern_layout layout, const void* bytes, size_t byte_count, int64_t n, int64_t k,
-                              const tern_tensor_view* codes) {
-  return guarded("tern_import_codes", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"codes", codes}}));
-    TERN_ASSIGN(cpp_bytes, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    TERN_ASSIGN(cpp_layout, to_enum(where, "layout", layout, kLastLayout));
-    TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
-    return import_codes(cpp_layout, cpp_bytes, n, k, cpp_codes);
-  });
-}
-
-tern_status tern_export_codes(tern_layout layout, const tern_tensor_view* codes, int64_t n, int64_t k, void* bytes,
-                              size_t byte_count) {
-  return guarded("tern_export_codes", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"codes", codes}}));
-    TERN_ASSIGN(cpp_bytes, to_array<std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    TERN_ASSIGN(cpp_layout, to_enum(where, "layout", layout, kLastLayout));
-    TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
-    return export_codes(cpp_layout, cpp_codes, n, k, cpp_bytes);
   });
 }
 
@@ -200,25 +108,6 @@ tern_status tern_weigh_i2_s(const void* bytes, size_t byte_count, int64_t n, int
     }
     TERN_RETURN_IF_ERROR(write_text(where, reasons, buffer, buffer_bytes, length));
     write_struct(face, out);
-    return {};
-  });
-}
-
-tern_status tern_detect_i2_s(const void* bytes, size_t byte_count, int64_t n, int64_t k, tern_layout* out) {
-  return guarded("tern_detect_i2_s", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    TERN_ASSIGN(cpp_bytes, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    TERN_ASSIGN(layout, detect_i2_s(cpp_bytes, n, k));
-    *out = static_cast<tern_layout>(layout);
-    return {};
-  });
-}
-
-tern_status tern_weight_scale_divides(const char* config_json, size_t text_bytes, int32_t* out) {
-  return guarded("tern_weight_scale_divides", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"config_json", config_json}, {"out", out}}));
-    TERN_ASSIGN(meaning, weight_scale_of_config({config_json, text_bytes}));
-    *out = meaning == WeightScale::divides ? 1 : 0;
     return {};
   });
 }

@@ -1,5 +1,5 @@
 // The C ABI: packed weights as handles, and the conversion of linear's problem and arguments to C++.
-#include "api/c_abi.h"
+#include "api/c_plan.h"
 
 namespace tern::c {
 namespace {
@@ -46,31 +46,9 @@ Result<Linear::Output> to_output(const char* where, const tern_linear_output& gi
   return Linear::Output{.weights = given.weights->weights, .y = y, .bias = bias, .residual = residual};
 }
 
-Result<std::span<std::byte>> to_memory(const char* where, void* memory, std::size_t memory_bytes) {
-  if (memory == nullptr && memory_bytes != 0)
-    return error(Code::invalid_argument, where, "memory is NULL but memory_bytes is {}", memory_bytes);
-  return std::span(static_cast<std::byte*>(memory), memory_bytes);
-}
-
 }  // namespace
 
-Status make_packed_weights(PackedWeights weights, tern_packed_weights** out) {
-  auto made = std::make_unique<tern_packed_weights>();
-  made->weights = std::move(weights);
-  made->tile = made->weights.tile();
-  made->info = {.struct_size = sizeof(tern_packed_weights_info),
-                .n = made->weights.n(),
-                .k = made->weights.k(),
-                .granularity = from_granularity(made->weights.granularity()),
-                .bytes = made->weights.bytes(),
-                .checksum = made->weights.checksum(),
-                .tile = made->tile.c_str(),
-                .format = static_cast<tern_format>(made->weights.format())};
-  *out = made.release();
-  return {};
-}
-
-Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem* problem) {
+Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   TERN_ASSIGN(x_dtype, to_enum(where, "problem->x_dtype", given.x_dtype, kLastDType));
   TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastLinearMath));
@@ -88,7 +66,7 @@ Result<Linear::Problem> to_problem(const char* where, const tern_linear_problem*
   return cpp;
 }
 
-Result<LinearArgs> to_args(const char* where, const tern_linear_args* args) {
+Result<LinearArgs> to_cpp(const char* where, const tern_linear_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   TERN_ASSIGN(x, to_view(where, "x", given.x));
   TERN_ASSIGN(x_scales, to_view(where, "x_scales", given.x_scales));
@@ -104,98 +82,5 @@ Result<LinearArgs> to_args(const char* where, const tern_linear_args* args) {
 
 }  // namespace tern::c
 
-using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
-using namespace tern::c;  // NOLINT(google-build-using-namespace)
-
-tern_status tern_packed_weights_bytes(int64_t n, int64_t k, tern_granularity granularity, tern_format format,
-                                      size_t* out) {
-  return guarded("tern_packed_weights_bytes", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"out", out}}));
-    TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
-    TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
-    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(n, k, cpp_granularity, cpp_format));
-    *out = bytes;
-    return {};
-  });
-}
-
-tern_status tern_packed_weights_bytes_on(const tern_context* context, int64_t n, int64_t k,
-                                         tern_granularity granularity, tern_format format, size_t* out) {
-  return guarded("tern_packed_weights_bytes_on", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"out", out}}));
-    TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
-    TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
-    TERN_ASSIGN(bytes, PackedWeights::packed_bytes(context->context, n, k, cpp_granularity, cpp_format));
-    *out = bytes;
-    return {};
-  });
-}
-
-tern_status tern_packed_weights_create(const tern_context* context, const tern_tensor_view* codes,
-                                       const tern_tensor_view* scales, int64_t n, int64_t k,
-                                       tern_granularity granularity, tern_format format, void* memory,
-                                       size_t memory_bytes, tern_packed_weights** out) {
-  return guarded("tern_packed_weights_create", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"codes", codes}, {"scales", scales}}));
-    TERN_ASSIGN(cpp_codes, to_view(where, "codes", *codes));
-    TERN_ASSIGN(cpp_scales, to_view(where, "scales", *scales));
-    TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
-    TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
-    TERN_ASSIGN(cpp_memory, to_memory(where, memory, memory_bytes));
-    const ParallelForWatch watch;
-    TERN_ASSIGN(weights, PackedWeights::pack(context->context, cpp_codes, cpp_scales, n, k, cpp_granularity, cpp_memory,
-                                             cpp_format));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return make_packed_weights(std::move(weights), out);
-  });
-}
-
-tern_status tern_packed_weights_create_from_quantized(const tern_context* context, const tern_quantized* quantized,
-                                                      void* memory, size_t memory_bytes, tern_packed_weights** out) {
-  return guarded("tern_packed_weights_create_from_quantized", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"quantized", quantized}}));
-    TERN_ASSIGN(cpp_memory, to_memory(where, memory, memory_bytes));
-    const ParallelForWatch watch;
-    TERN_ASSIGN(weights, PackedWeights::pack(context->context, quantized->tensor, cpp_memory));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return make_packed_weights(std::move(weights), out);
-  });
-}
-
-tern_status tern_packed_weights_create_from_layout(const tern_context* context, const tern_layout_spec* spec,
-                                                   const void* bytes, size_t byte_count, int64_t n, int64_t k,
-                                                   const float* scales, size_t scale_count,
-                                                   tern_granularity granularity, void* memory, size_t memory_bytes,
-                                                   tern_packed_weights** out) {
-  return guarded("tern_packed_weights_create_from_layout", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"spec", spec}}));
-    TERN_ASSIGN(cpp_spec, to_spec(where, spec));
-    TERN_ASSIGN(cpp_bytes, to_array<const std::uint8_t>(where, "bytes", bytes, "byte_count", byte_count));
-    TERN_ASSIGN(cpp_scales, to_array<const float>(where, "scales", scales, "scale_count", scale_count));
-    TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
-    TERN_ASSIGN(cpp_memory, to_memory(where, memory, memory_bytes));
-    const ParallelForWatch watch;
-    TERN_ASSIGN(weights, PackedWeights::pack(context->context, cpp_spec, cpp_bytes, n, k, cpp_scales, cpp_granularity,
-                                             cpp_memory));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return make_packed_weights(std::move(weights), out);
-  });
-}
-
-tern_status tern_packed_weights_get_info(const tern_packed_weights* weights, const tern_packed_weights_info** out) {
-  return hand_out("tern_packed_weights_get_info", "weights", weights, &tern_packed_weights::info, out);
-}
-
-void tern_packed_weights_destroy(tern_packed_weights* weights) { delete weights; }
-
-tern_status tern_w2a8_gemv(const tern_context* context, const tern_packed_weights* weights, const tern_tensor_view* a,
-                           const tern_tensor_view* out, int64_t m, int64_t k, int32_t stream_index) {
-  return guarded("tern_w2a8_gemv", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"weights", weights}, {"a", a}, {"out", out}}));
-    TERN_ASSIGN(cpp_a, to_view(where, "a", *a));
-    TERN_ASSIGN(cpp_out, to_view(where, "out", *out));
-    const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(w2a8_gemv(context->context, weights->weights, cpp_a, cpp_out, m, k, stream_index));
-    return watch.status(where);
-  });
-}
+tern_packed_weights::tern_packed_weights(tern::PackedWeights from)
+    : weights(std::move(from)), tile(weights.tile()), info(tern::c::face_of(weights, tile)) {}

@@ -1,5 +1,5 @@
 // The C ABI: metadata, read and made.
-#include "api/c_checkpoint.h"
+#include "api/c_handles.h"
 
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
@@ -41,30 +41,6 @@ void write_view(const std::string& from, const char** text, std::size_t* bytes) 
 }
 
 }  // namespace
-
-tern_status tern_metadata_create(tern_metadata** out) {
-  return guarded("tern_metadata_create", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(cleared(where, out, {}));
-    *out = new tern_metadata;
-    return {};
-  });
-}
-
-void tern_metadata_destroy(tern_metadata* metadata) { delete metadata; }
-
-tern_status tern_metadata_count(const tern_metadata* metadata, size_t* out) {
-  return count_of("tern_metadata_count", "metadata", metadata, &tern_metadata::entries, out);
-}
-
-tern_status tern_metadata_entry(const tern_metadata* metadata, size_t index, const char** key, tern_meta_kind* kind) {
-  return guarded("tern_metadata_entry", [&](const char* where) -> Status {
-    TERN_RETURN_IF_ERROR(not_null(where, {{"metadata", metadata}, {"key", key}, {"kind", kind}}));
-    TERN_RETURN_IF_ERROR(check_index(where, index, metadata->entries.size()));
-    *key = metadata->entries[index].key.c_str();
-    *kind = static_cast<tern_meta_kind>(metadata->entries[index].value.kind());
-    return {};
-  });
-}
 
 tern_status tern_metadata_find(const tern_metadata* metadata, const char* key, int64_t* index) {
   return guarded("tern_metadata_find", [&](const char* where) -> Status {

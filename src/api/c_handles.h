@@ -1,0 +1,213 @@
+// The handles of the C ABI, and how values become them.
+#pragma once
+
+#include <concepts>
+#include <map>
+#include <mutex>
+
+#include "api/c_abi.h"
+
+namespace tern::c {
+
+// A KernelDescription as a C struct, with the storage that its pointers need.
+struct KernelFace {
+  explicit KernelFace(KernelDescription from);
+  KernelFace(const KernelFace&) = delete;
+  KernelFace& operator=(const KernelFace&) = delete;
+
+  KernelDescription kernel;
+  std::vector<const char*> needs, dtypes, schemes;
+  tern_kernel_info info;
+};
+
+// The caller's wrapped streams. A stream wrapped twice is one stream of the context, released with its last handle.
+struct WrappedStreams {
+  explicit WrappedStreams(Context of) : context(std::move(of)) {}
+
+  Context context;
+  std::mutex mutex;
+  std::map<void*, int> handles;  // how many, for each cudaStream_t
+};
+
+}  // namespace tern::c
+
+struct tern_stream {
+  tern::Stream stream;
+  std::shared_ptr<tern::c::WrappedStreams> wrapped = {};  // null: the context's own
+};
+
+struct tern_event {
+  tern::Event event;
+};
+
+struct tern_context {
+  tern::Context context;
+  std::shared_ptr<tern::StatisticsResource> statistics;  // null: not counted
+  std::shared_ptr<tern::GpuMemory> counted_gpu;          // the pool whose memory it counts; null on a CPU
+  tern::c::DeviceFace device;
+  std::vector<tern_stream> streams;  // never changes: callers have pointers into it
+  std::shared_ptr<tern::c::WrappedStreams> wrapped;
+
+  mutable std::mutex profile_mutex = {};
+  mutable std::map<std::string, tern::KernelTime> profile = {};  // times that were not yet returned in full
+};
+
+struct tern_tensor {
+  tern::Tensor tensor;
+};
+
+struct tern_quantized {
+  explicit tern_quantized(tern::QuantizedTensor from);
+  tern_quantized(const tern_quantized&) = delete;
+  tern_quantized& operator=(const tern_quantized&) = delete;
+
+  tern::QuantizedTensor tensor;
+  tern_quality quality;
+  tern_quantized_info info;
+};
+
+struct tern_packed_weights {
+  explicit tern_packed_weights(tern::PackedWeights from);
+  tern_packed_weights(const tern_packed_weights&) = delete;
+  tern_packed_weights& operator=(const tern_packed_weights&) = delete;
+
+  tern::PackedWeights weights;
+  std::string tile;
+  tern_packed_weights_info info;
+};
+
+struct tern_inventory {
+  explicit tern_inventory(tern::Inventory from);
+
+  std::vector<std::unique_ptr<tern::c::DeviceFace>> devices;
+  std::vector<std::string> notes;
+};
+
+struct tern_kernel_list {
+  explicit tern_kernel_list(std::vector<tern::KernelDescription> from);
+
+  std::vector<std::unique_ptr<tern::c::KernelFace>> kernels;
+};
+
+struct tern_npy {
+  tern::NpyFile file;
+};
+
+struct tern_precision_reports {
+  explicit tern_precision_reports(tern::PrecisionComparison from);
+  tern_precision_reports(const tern_precision_reports&) = delete;
+  tern_precision_reports& operator=(const tern_precision_reports&) = delete;
+
+  tern::PrecisionComparison comparison;  // the faces point into it
+  std::vector<tern_precision_report> faces;
+};
+
+struct tern_metadata {
+  tern::Metadata entries;
+};
+
+struct tern_checkpoint {
+  explicit tern_checkpoint(tern::Checkpoint from);
+  tern_checkpoint(const tern_checkpoint&) = delete;
+  tern_checkpoint& operator=(const tern_checkpoint&) = delete;
+
+  tern::Checkpoint checkpoint;
+  tern_metadata metadata;
+  std::vector<std::string> notes;
+  std::vector<tern_stored_tensor> tensors;
+  tern_checkpoint_info info{};
+};
+
+struct tern_checkpoint_writer {
+  explicit tern_checkpoint_writer(tern::CheckpointWriter from);
+  tern_checkpoint_writer(const tern_checkpoint_writer&) = delete;
+  tern_checkpoint_writer& operator=(const tern_checkpoint_writer&) = delete;
+
+  tern::CheckpointWriter writer;
+  std::vector<tern_stored_tensor> tensors;
+};
+
+struct tern_model {
+  explicit tern_model(tern::Model from);
+  tern_model(const tern_model&) = delete;
+  tern_model& operator=(const tern_model&) = delete;
+
+  tern::Model model;
+  tern_checkpoint checkpoint;
+  std::vector<tern_layout_spec> layouts;  // one per tensor; unused if the tensor has none
+  std::vector<tern_model_tensor> tensors;
+};
+
+struct tern_model_plan {
+  explicit tern_model_plan(tern::ModelPlan from);
+  tern_model_plan(const tern_model_plan&) = delete;
+  tern_model_plan& operator=(const tern_model_plan&) = delete;
+
+  tern::ModelPlan plan;
+  tern_metadata metadata;
+  std::vector<std::string> notes;
+  std::vector<tern_layout_spec> layouts;  // one per tensor; unused if the tensor has none
+  std::vector<tern_tensor_plan> tensors;
+  tern_model_plan_info info{};
+};
+
+struct tern_model_report {
+  explicit tern_model_report(tern::ModelReport from);
+  tern_model_report(const tern_model_report&) = delete;
+  tern_model_report& operator=(const tern_model_report&) = delete;
+
+  tern::ModelReport report;
+  std::vector<tern_quality> qualities;  // one per tensor; unused if the tensor has none
+  std::vector<tern_scale_loss> losses;
+  std::vector<tern_tensor_report> tensors;
+  tern_model_report_info info{};
+};
+
+struct tern_model_difference {
+  explicit tern_model_difference(tern::ModelDifference from);
+  tern_model_difference(const tern_model_difference&) = delete;
+  tern_model_difference& operator=(const tern_model_difference&) = delete;
+
+  tern::ModelDifference difference;
+  std::vector<tern_tensor_difference> tensors;
+};
+
+namespace tern::c {
+
+// Hands a value to the caller: a handle that is made of it, a struct that the caller's version limits, or the value.
+template <class Out, class T>
+Status put(Out* out, T value) {
+  if constexpr (std::is_pointer_v<Out> && !std::is_pointer_v<T>)
+    *out = new std::remove_pointer_t<Out>{std::move(value)};
+  else if constexpr (std::is_same_v<T, std::optional<std::size_t>>)
+    *out = place_or_none(value);
+  else if constexpr (requires { out->struct_size; })
+    write_struct(face_of(value), out);
+  else if constexpr (std::is_class_v<Out>)
+    *out = face_of(value);
+  else
+    *out = static_cast<Out>(value);
+  return {};
+}
+template <class Out, class T>
+Status put(Out* out, Result<T> value) {
+  if (!value.ok()) return std::move(value).error();
+  return put(out, *std::move(value));
+}
+
+// Memory for results that stay on the host: the context's memory, or the process's if the context is on a GPU.
+std::shared_ptr<MemoryResource> host_memory_of(const tern_context& context);
+// Of a context that counts its memory.
+Result<MemoryStatistics> statistics_of(const char* where, const tern_context& context);
+Status reset_peak(const char* where, const tern_context& context);
+Result<std::string> live_allocations(const char* where, const tern_context& context);
+
+// Here so that reports of memory name one file for the tensors of C.
+Result<Tensor> allocate_tensor(const Context& context, DType dtype, const Shape& shape);
+
+Result<std::uint64_t> checksum_of(const char* where, const QuantizedTensor& quantized);
+
+Progress adapt(tern_progress_fn progress, void* user);
+ByteWriter adapt(tern_write_fn writer, void* user, const char* where);
+
+}  // namespace tern::c
