@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/layout.h"
 #include "io/file_error.h"
 #include "io/mapped_file.h"
 #include "model/coded_weights.h"
@@ -113,22 +114,15 @@ class Interpreter {
   // ---- GGUF: the type decides, except for the order of i2_s and the tiles of tl1 and tl2 ----
 
   Status interpret_gguf(ModelTensor& tensor) {
-    const auto is = [&](Layout layout) {
-      tensor.ternary = true;
-      tensor.layout = layout;
-    };
-    switch (tensor.type) {
-      case StoredType::tq1_0: is(Layout::tq1_0); break;
-      case StoredType::tq2_0: is(Layout::tq2_0); break;
-      case StoredType::i2_s: is(Layout::i2_s_x86_128); break;
-      case StoredType::tl1: is(Layout::tl1); break;
-      case StoredType::tl2: is(Layout::tl2); break;
-      default:
-        if (tensor.shape.size() != 2) return {};
-        tensor.codes = block_format(tensor.type);
-        if (tensor.codes) tensor.granularity = Granularity::group(kCodedGroup);
-        return {};
+    const std::span<const LayoutRow> orders = layouts_of(tensor.type);
+    if (orders.empty()) {
+      if (tensor.shape.size() != 2) return {};
+      tensor.codes = block_format(tensor.type);
+      if (tensor.codes) tensor.granularity = Granularity::group(kCodedGroup);
+      return {};
     }
+    tensor.ternary = true;
+    tensor.layout = orders.front().layout;
     if (tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
     while (tensor.shape.size() > 2) {  // stacked experts become one tall matrix
       const auto rows = checked_mul(tensor.shape[0], tensor.shape[1]);
@@ -137,8 +131,8 @@ class Interpreter {
       tensor.shape[0] = *rows;
     }
     tensor.granularity = scales_in(tensor.layout->layout).value_or(Granularity::tensor());
-    if (tensor.type == StoredType::i2_s) return find_i2_s(tensor);
-    if (tensor.type == StoredType::tl1 || tensor.type == StoredType::tl2) return find_tiles(tensor);
+    if (orders.size() > 1) return find_i2_s(tensor);
+    if (orders.front().tiles) return find_tiles(tensor);
     return {};
   }
 
@@ -251,8 +245,9 @@ class Interpreter {
     tensor.ternary = true;
     tensor.shape = {size[0], size[1]};
     tensor.layout = layout;
-    TERN_RETURN_IF_ERROR(find_scales(tensor, layout == Layout::hf_packed ? "_scale" : ".scales"));
-    return layout == Layout::hf_packed ? find_direction(tensor) : Status();
+    const LayoutRow& row = row_of(layout);
+    TERN_RETURN_IF_ERROR(find_scales(tensor, row.scale_suffix()));
+    return row.weight_scale ? find_direction(tensor) : Status();
   }
 
   Status find_scales(ModelTensor& tensor, std::string_view end) {

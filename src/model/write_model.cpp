@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/checksum.h"
+#include "format/layout.h"
 #include "io/little_endian.h"
 #include "io/mapped_file.h"
 #include "model/cast_floats.h"
@@ -418,10 +419,10 @@ class Pipeline {
     job.write = [this](std::span<const std::uint8_t> bytes) { return unrelated(write(bytes)); };
     job.serial_task = [this] { return unrelated(copy_piece()); };
     job.serial_tasks = copies_during(plan.in_bytes);
-    // hf_packed spreads each quarter of the rows over all of its bytes, so it is fetched at once and released at the
-    // end. Other layouts store rows in about their order, so rows are fetched as needed.
+    // A layout in runs (hf_packed) spreads each of them over all of its bytes, so it is fetched at once and released at
+    // the end. Other layouts store rows in about their order, so rows are fetched as needed.
     const std::size_t bytes = model_.checkpoint().data(tensor.index).size();
-    const bool at_end = tensor.ternary && tensor.layout->layout == Layout::hf_packed;
+    const bool at_end = tensor.ternary && row_of(tensor.layout->layout).runs > 1;
     if (at_end) fetch_all(model_.checkpoint().data(tensor.index));
     const bool read = at_end || (job.x != nullptr && (context_.device().id.kind == DeviceKind::cuda ||
                                                       how().granularity == Granularity::tensor()));
