@@ -12,7 +12,7 @@ namespace tern {
 
 // What a layout's row of the table says.
 struct LayoutWords {
-  Layout layout = Layout::i2;
+  Layout layout{};
   std::string_view name;
   StoredType type = StoredType::u8;  // of its tensors: u8 in safetensors, a type of its own in GGUF
   std::uint32_t file_type = 0;       // GGUF's general.file_type, as bitnet.cpp has it

@@ -43,7 +43,7 @@ constexpr auto kLayouts = std::to_array<LayoutRow>({
     row<tq2_0::Traits>({.layout = Layout::tq2_0, .name = "tq2_0", .type = StoredType::tq2_0, .file_type = 37}),
 });
 
-constexpr auto kWords = [] {
+constexpr auto kLayoutWords = [] {
   WordTable<Layout, kLayouts.size()> words;
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = {kLayouts[i].layout, kLayouts[i].name};
   return words;
@@ -69,8 +69,8 @@ static_assert(types_are_together());
 
 }  // namespace
 
-std::string_view name(Layout layout) { return word_of(kWords, layout); }
-Result<Layout> parse_layout(std::string_view word) { return parse_word(kWords, "layout", word); }
+std::string_view name(Layout layout) { return word_of(kLayoutWords, layout); }
+Result<Layout> parse_layout(std::string_view word) { return parse_word(kLayoutWords, "layout", word); }
 
 std::span<const LayoutRow> layouts() { return kLayouts; }
 

@@ -57,9 +57,7 @@ std::string layouts_in(Container container, Layout usual) {
     const LayoutRow& row = layouts()[(static_cast<std::size_t>(usual) + i) % layouts().size()];
     if (row.container() == container) words.push_back(row.name);
   }
-  const std::string_view last = words.back();
-  words.pop_back();
-  return fmt::format("{} and {}", listed(words), last);
+  return listed(words, " and ");
 }
 
 class Planner {
