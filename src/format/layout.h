@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "format/layout_traits.h"
 #include "tern/checkpoint.h"
@@ -41,6 +42,8 @@ struct LayoutRow : LayoutWords {
 
 // All rows, in the order of the enum.
 std::span<const LayoutRow> layouts();
+// Those of a container: first the one that it gets if none is named, then the others in their order from there on.
+std::vector<const LayoutRow*> layouts_in(Container container);
 // Of no layout: a row without functions.
 const LayoutRow& row_of(Layout layout);
 // The layouts that tensors of a type of GGUF may have, the one to assume first; none of the bytes of safetensors.

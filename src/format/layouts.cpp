@@ -74,6 +74,15 @@ Result<Layout> parse_layout(std::string_view word) { return parse_word(kLayoutWo
 
 std::span<const LayoutRow> layouts() { return kLayouts; }
 
+std::vector<const LayoutRow*> layouts_in(Container container) {
+  const auto usual = static_cast<std::size_t>(container == Container::gguf ? Layout::i2_s_x86_128 : Layout::i2);
+  std::vector<const LayoutRow*> rows;
+  for (std::size_t i = 0; i < kLayouts.size(); ++i)
+    if (const LayoutRow& row = kLayouts[(usual + i) % kLayouts.size()]; row.container() == container)
+      rows.push_back(&row);
+  return rows;
+}
+
 const LayoutRow& row_of(Layout layout) {
   static constexpr LayoutRow kNone;
   const auto i = static_cast<std::size_t>(layout);

@@ -50,13 +50,9 @@ bool is_projection(const ModelTensor& tensor) {
   return std::any_of(kEnds.begin(), kEnds.end(), [&](const char* end) { return name.ends_with(end); });
 }
 
-// "a, b and c": the layouts that a container holds, its default first and the others after it in their order.
-std::string layouts_in(Container container, Layout usual) {
+std::string listed_layouts(Container container) {
   std::vector<std::string_view> words;
-  for (std::size_t i = 0; i < layouts().size(); ++i) {
-    const LayoutRow& row = layouts()[(static_cast<std::size_t>(usual) + i) % layouts().size()];
-    if (row.container() == container) words.push_back(row.name);
-  }
+  for (const LayoutRow* row : layouts_in(container)) words.push_back(row->name);
   return listed(words, " and ");
 }
 
@@ -116,11 +112,10 @@ class Planner {
   }
 
   Status settle_layout() {
-    const Layout usual = to_gguf() ? Layout::i2_s_x86_128 : Layout::i2;
-    plan_.layout = options_.layout.value_or(usual);
+    plan_.layout = options_.layout.value_or(layouts_in(plan_.container).front()->layout);
     if (layout().container() != plan_.container)
       return error(Code::unsupported, kWhere, "{} holds no {}; it holds {}", name(plan_.container), name(plan_.layout),
-                   layouts_in(plan_.container, usual));
+                   listed_layouts(plan_.container));
     if (!options_.quantize) return {};
     if (options_.scheme == Scheme::int2)
       return error(Code::unsupported, kWhere,
