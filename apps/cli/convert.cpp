@@ -1,5 +1,4 @@
 // tern convert: a model in another format or container, with the same trits and scales.
-#include "lab/layout_words.h"
 #include "write_model.h"
 
 namespace tern::cli {
@@ -45,7 +44,7 @@ void add_convert(CLI::App& app, Session& session) {
   command->add_option("-o,--output", arguments->output_path, "A .gguf or .safetensors file")
       ->required()
       ->type_name("OUT");
-  command->add_option("--format", arguments->format, lab::layout_words("In", true))->type_name("NAME");
+  command->add_option("--format", arguments->format, format_help("In", true))->type_name("NAME");
   command->add_flag("--allow-loss", arguments->allow_loss, "Round scales that the format cannot hold, and report it");
   command->add_flag("--dry-run", arguments->dry_run, "Show what would be done with each tensor, and stop");
   add_write_arguments(*command, arguments->write);

@@ -10,7 +10,6 @@
 #include "arguments.h"
 #include "file_paths.h"
 #include "json.h"
-#include "lab/layout_words.h"
 #include "mapped_input.h"
 #include "progress_bar.h"
 #include "run_clock.h"
@@ -313,7 +312,7 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("NAME");
   command->add_option("--shape", arguments->shape, "Of raw input")->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
-  command->get_option("--format")->description(lab::layout_words("Of tensors i2, s2, i8, b3; in", false));
+  command->get_option("--format")->description(format_help("Of tensors i2, s2, i8, b3; in", false));
   command->add_option("--scale", arguments->scale, "The scale, for int2; otherwise computed")->type_name("X");
   command->add_option("--non-finite", arguments->non_finite, "NaN and infinity: reject (default) or saturate")
       ->type_name("NAME");

