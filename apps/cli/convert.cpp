@@ -44,12 +44,7 @@ void add_convert(CLI::App& app, Session& session) {
   command->add_option("-o,--output", arguments->output_path, "A .gguf or .safetensors file")
       ->required()
       ->type_name("OUT");
-  command
-      ->add_option(
-          "--format", arguments->format,
-          "In GGUF i2_s (default), i2_s.arm_64, i2_s.1x4, tl1, tl2,\ntq1_0, tq2_0; in safetensors i2 (default), b3, "
-          "hf_packed, ms_gpu")
-      ->type_name("NAME");
+  command->add_option("--format", arguments->format, format_help("In", true))->type_name("NAME");
   command->add_flag("--allow-loss", arguments->allow_loss, "Round scales that the format cannot hold, and report it");
   command->add_flag("--dry-run", arguments->dry_run, "Show what would be done with each tensor, and stop");
   add_write_arguments(*command, arguments->write);

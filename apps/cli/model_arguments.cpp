@@ -12,6 +12,8 @@
 #include <system_error>
 
 #include "file_paths.h"
+#include "lab/layout_words.h"
+#include "table.h"
 
 namespace tern::cli {
 namespace {
@@ -80,6 +82,15 @@ Result<ReadOptions> parse(const ReadArguments& arguments) {
     options.open.gguf_types.push_back(*type);
   }
   return options;
+}
+
+std::string format_help(std::string_view before, bool orders_and_defaults) {
+  const auto words = [=](Container container) { return lab::layout_words(container, orders_and_defaults); };
+  constexpr std::size_t kColumns = 64;  // what the options leave of a line
+  return fmt::format("{}", fmt::join(wrap(fmt::format("{} GGUF {}; in safetensors {}", before, words(Container::gguf),
+                                                      words(Container::safetensors)),
+                                          kColumns),
+                                     "\n"));
 }
 
 void add_write_arguments(CLI::App& command, WriteArguments& arguments) {

@@ -28,6 +28,8 @@ struct WriteArguments {
   bool later_tl2 = false;
 };
 void add_write_arguments(CLI::App& command, WriteArguments& arguments);
+// The help of --format: the formats of models after `before`, with the orders of i2_s and the defaults or without.
+std::string format_help(std::string_view before, bool orders_and_defaults);
 // `format` is the value of --format, or empty; the tiles are taken from `read`.
 Result<WriteOptions> parse(const WriteArguments& arguments, const std::string& format, const ReadOptions& read);
 

@@ -312,9 +312,7 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("NAME");
   command->add_option("--shape", arguments->shape, "Of raw input")->type_name("ROWSxCOLS");
   add_scheme_arguments(*command, arguments->scheme);
-  command->get_option("--format")
-      ->description(
-          "Of tensors i2, s2, i8, b3; in GGUF i2_s, tl1, tl2, tq1_0,\ntq2_0; in safetensors i2, b3, hf_packed, ms_gpu");
+  command->get_option("--format")->description(format_help("Of tensors i2, s2, i8, b3; in", false));
   command->add_option("--scale", arguments->scale, "The scale, for int2; otherwise computed")->type_name("X");
   command->add_option("--non-finite", arguments->non_finite, "NaN and infinity: reject (default) or saturate")
       ->type_name("NAME");

@@ -16,22 +16,12 @@ constexpr WordTable<DType, 7> kDTypes = {{{DType::f32, "f32"},
                                           {DType::i32, "i32"}}};
 constexpr WordTable<Scheme, 4> kSchemes = {
     {{Scheme::absmean, "absmean"}, {Scheme::absmax, "absmax"}, {Scheme::mse, "mse"}, {Scheme::int2, "int2"}}};
-constexpr WordTable<Format, 9> kFormats = {{{Format::i2, "i2"},
-                                            {Format::s2, "s2"},
-                                            {Format::i8, "i8"},
-                                            {Format::b3, "b3"},
-                                            {Format::s8, "s8"},
-                                            {Format::u8, "u8"},
-                                            {Format::s4, "s4"},
-                                            {Format::u4, "u4"},
-                                            {Format::u2, "u2"}}};
 constexpr WordTable<NonFinite, 2> kPolicies = {{{NonFinite::reject, "reject"}, {NonFinite::saturate, "saturate"}}};
 
 }  // namespace
 
 std::string_view name(DType v) { return word_of(kDTypes, v); }
 std::string_view name(Scheme v) { return word_of(kSchemes, v); }
-std::string_view name(Format v) { return word_of(kFormats, v); }
 std::string_view name(NonFinite v) { return word_of(kPolicies, v); }
 
 std::string name(const Granularity& g) {
@@ -49,7 +39,6 @@ std::string name(DeviceId id) {
 
 Result<DType> parse_dtype(std::string_view text) { return parse_word(kDTypes, "dtype", text); }
 Result<Scheme> parse_scheme(std::string_view text) { return parse_word(kSchemes, "scheme", text); }
-Result<Format> parse_format(std::string_view text) { return parse_word(kFormats, "format", text); }
 Result<NonFinite> parse_non_finite(std::string_view text) { return parse_word(kPolicies, "non-finite policy", text); }
 
 Result<Granularity> parse_granularity(std::string_view text) {

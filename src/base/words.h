@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,13 +13,13 @@
 
 namespace tern {
 
-// "a, b, c": the list of known words in an error message.
+// "a, b, c": the list of known words in an error message. What stands before the last may be " or ".
 template <class Words>
-std::string listed(const Words& words) {
+std::string listed(const Words& words, std::string_view before_last = ", ") {
   std::string text;
-  for (const auto& word : words) {
-    if (!text.empty()) text += ", ";
-    text += word;
+  for (auto word = std::begin(words); word != std::end(words); ++word) {
+    if (!text.empty()) text += std::next(word) == std::end(words) ? before_last : ", ";
+    text += *word;
   }
   return text;
 }

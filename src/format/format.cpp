@@ -1,18 +1,20 @@
-// Reads, writes and checks rows of codes, one code at a time: the slow truth that kernels are compared with.
+// The words of the formats. Reads, writes and checks rows of codes, one code at a time: the slow truth that kernels are
+// compared with.
 #include "format/format.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "format/b3.h"
-#include "format/i2.h"
-#include "format/s2.h"
-#include "format/s4.h"
-#include "format/u2.h"
-#include "format/u4.h"
+#include "base/words.h"
 
 namespace tern {
 namespace {
+
+constexpr auto kFormatWords = std::to_array<std::pair<Format, std::string_view>>({
+#define TERN_WORD(word, codes, ...) {Format::word, #word},
+    TERN_FORMAT_ROWS(TERN_WORD)
+#undef TERN_WORD
+});
 
 // The kCount codes from `at` on, which share a byte. After the last of k they are 0, the padding of every format.
 template <std::size_t kCount>
@@ -49,17 +51,39 @@ std::int64_t surely_valid(Format format, CodeRange range, const std::uint8_t* ro
 
 }  // namespace
 
+std::string_view name(Format format) { return word_of(kFormatWords, format); }
+Result<Format> parse_format(std::string_view word) { return parse_word(kFormatWords, "format", word); }
+
+std::string holders_of(Scheme scheme) {
+  std::vector<std::string_view> words;  // formats that pack come first
+  for (const bool packs : {true, false})
+    for (const Format format : kFormats)
+      if (holds(format, scheme) && (codes_per_byte(format) > 1) == packs) words.push_back(name(format));
+  return listed(words, " or ");
+}
+
+std::vector<Format> affine_formats() {
+  std::vector<Format> formats;
+  std::ranges::copy_if(kFormats, std::back_inserter(formats), is_affine);
+  std::ranges::sort(formats, {}, [](Format f) { return 2 * codes_per_byte(f) + (is_unsigned(f) ? 1 : 0); });
+  return formats;
+}
+
+std::string affine_holders() {
+  std::vector<std::string_view> words;
+  for (const Format format : affine_formats()) words.push_back(name(format));
+  return listed(words, " or ");
+}
+
 int read_code(Format format, const std::uint8_t* row, std::int64_t index) {
   switch (format) {
-    case Format::i2: return i2::read(row[index / 4], static_cast<int>(index % 4));
-    case Format::s2: return s2::read(row[index / 4], static_cast<int>(index % 4));
-    case Format::i8: return static_cast<std::int8_t>(row[index]);
-    case Format::b3: return b3::read(row[index / 5], static_cast<int>(index % 5));
-    case Format::s8: return static_cast<std::int8_t>(row[index]);
-    case Format::u8: return row[index];
-    case Format::s4: return s4::read(row[index / 2], static_cast<int>(index % 2));
-    case Format::u4: return u4::read(row[index / 2], static_cast<int>(index % 2));
-    case Format::u2: return u2::read(row[index / 4], static_cast<int>(index % 4));
+#define TERN_READ(word, codes, ...)                                                \
+  case Format::word: {                                                             \
+    constexpr std::int64_t kPerByte = codes_per_byte(Format::word);                \
+    return codes::read(row[index / kPerByte], static_cast<int>(index % kPerByte)); \
+  }
+    TERN_FORMAT_ROWS(TERN_READ)
+#undef TERN_READ
   }
   return 0;
 }
@@ -75,29 +99,14 @@ void read_codes(Format format, const std::uint8_t* row, std::int64_t first, std:
 
 void pack_row(Format format, const std::int8_t* codes, std::int64_t k, std::uint8_t* row) {
   switch (format) {
-    case Format::i2:
-      for (std::int64_t i = 0; i < k; i += 4) *row++ = i2::pack(codes_of_byte<4>(codes, i, k));
-      return;
-    case Format::s2:
-      for (std::int64_t i = 0; i < k; i += 4) *row++ = s2::pack(codes_of_byte<4>(codes, i, k));
-      return;
-    case Format::i8:
-    case Format::s8:
-    case Format::u8:
-      for (std::int64_t i = 0; i < k; ++i) row[i] = static_cast<std::uint8_t>(codes[i]);
-      return;
-    case Format::s4:
-      for (std::int64_t i = 0; i < k; i += 2) *row++ = s4::pack(codes_of_byte<2>(codes, i, k));
-      return;
-    case Format::u4:
-      for (std::int64_t i = 0; i < k; i += 2) *row++ = u4::pack(codes_of_byte<2>(codes, i, k));
-      return;
-    case Format::u2:
-      for (std::int64_t i = 0; i < k; i += 4) *row++ = u2::pack(codes_of_byte<4>(codes, i, k));
-      return;
-    case Format::b3:
-      for (std::int64_t i = 0; i < k; i += 5) *row++ = b3::pack(codes_of_byte<5>(codes, i, k));
-      return;
+#define TERN_PACK(word, of, ...)                                                                            \
+  case Format::word: {                                                                                      \
+    constexpr std::size_t kPerByte = codes_per_byte(Format::word);                                          \
+    for (std::int64_t i = 0; i < k; i += kPerByte) *row++ = of::pack(codes_of_byte<kPerByte>(codes, i, k)); \
+    return;                                                                                                 \
+  }
+    TERN_FORMAT_ROWS(TERN_PACK)
+#undef TERN_PACK
   }
 }
 

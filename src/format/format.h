@@ -3,8 +3,10 @@
 
 #include <bit>
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "tern/types.h"
+#include "format/formats.h"
 
 namespace tern {
 
@@ -16,36 +18,37 @@ struct CodeRange {
 // The codes a scheme can produce.
 constexpr CodeRange code_range(Scheme scheme) { return scheme == Scheme::int2 ? CodeRange{-2, 1} : CodeRange{-1, 1}; }
 
+constexpr FormatFacts facts_of(Format format) {
+  switch (format) {
+#define TERN_FACTS_OF(word, codes, ...) \
+  case Format::word: return {__VA_ARGS__};
+    TERN_FORMAT_ROWS(TERN_FACTS_OF)
+#undef TERN_FACTS_OF
+  }
+  return {};
+}
+
+#define TERN_ONE_OF(word, codes, ...) Format::word,
+inline constexpr Format kFormats[] = {TERN_FORMAT_ROWS(TERN_ONE_OF)};
+#undef TERN_ONE_OF
+
 // Whether a format can hold a scheme's codes as the library stores them: trits in i2 and b3, -2..1 in s2, either in i8.
 constexpr bool holds(Format format, Scheme scheme) {
-  if (format == Format::i8) return true;
-  return scheme == Scheme::int2 ? format == Format::s2 : format == Format::i2 || format == Format::b3;
+  return scheme == Scheme::int2 ? facts_of(format).int2 : facts_of(format).trits;
 }
 // The formats that can hold a scheme, for error messages.
-constexpr std::string_view holders_of(Scheme scheme) { return scheme == Scheme::int2 ? "s2 or i8" : "i2, b3 or i8"; }
+std::string holders_of(Scheme scheme);
 
 // Whether affine quantization packs to a format, and whether its codes are then unsigned.
-constexpr bool is_affine(Format format) {
-  return format == Format::s2 || (format >= Format::s8 && format <= Format::u2);
-}
-constexpr bool is_unsigned(Format format) {
-  return format == Format::u8 || format == Format::u4 || format == Format::u2;
-}
+constexpr bool is_affine(Format format) { return facts_of(format).affine; }
+constexpr bool is_unsigned(Format format) { return facts_of(format).is_unsigned; }
 
-constexpr int codes_per_byte(Format format) {
-  switch (format) {
-    case Format::i8:
-    case Format::s8:
-    case Format::u8: return 1;
-    case Format::s4:
-    case Format::u4: return 2;
-    case Format::b3: return 5;
-    case Format::i2:
-    case Format::s2:
-    case Format::u2: break;
-  }
-  return 4;
-}
+// The formats of affine quantization, wide codes first, signed ones before unsigned ones; and the same for error
+// messages.
+std::vector<Format> affine_formats();
+std::string affine_holders();
+
+constexpr int codes_per_byte(Format format) { return facts_of(format).codes_per_byte; }
 
 // Bytes of a row of k codes. Rows never share a byte.
 constexpr std::int64_t row_bytes(Format format, std::int64_t k) {
@@ -57,9 +60,7 @@ constexpr std::int64_t row_bytes(Format format, std::int64_t k) {
 constexpr bool valid_scale(float scale) { return std::bit_cast<std::uint32_t>(scale) - 1U < 0x7F7FFFFFU; }
 static_assert(valid_scale(1e-45F) && valid_scale(3.4e38F) && !valid_scale(0.0F) && !valid_scale(-1.0F));
 
-constexpr DType code_dtype(Format format) {
-  return format == Format::i8 || format == Format::s8 ? DType::i8 : DType::u8;
-}
+constexpr DType code_dtype(Format format) { return facts_of(format).dtype; }
 
 // All codes of an affine format.
 constexpr CodeRange code_range(Format format) {

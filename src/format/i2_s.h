@@ -15,19 +15,23 @@
 #pragma once
 
 #include "format/deal.h"
-#include "format/rows.h"
+#include "format/layout_traits.h"
 
 namespace tern::i2_s {
 
-inline constexpr std::int64_t kTrailerBytes = 32;
-
 template <class Runs>  // deal::Runs<8, true> for x86_128, <4, true> for arm_64
-struct InRuns {
-  static constexpr std::int64_t kRun = 4 * Runs::kBytes;
-  static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
+struct InRuns : LayoutTraits {
+  static constexpr ScalesIn kScales = ScalesIn::trailer;
+  static constexpr std::int64_t kRun = 4 * Runs::kBytes, kColumns = kRun;
+  static constexpr std::string_view kBecause = "its kernels read rows in whole runs";
+
+  static LayoutShape shape(const LutTiles& /*tiles*/, std::int64_t n, std::int64_t k) {
+    return with_trailer(n * (k / 4), n * (k / 4), 1);
+  }
+  static void to_i2(const RowPiece& p, const LutTiles& /*tiles*/, const std::uint8_t* bytes, const CodesOut& codes) {
     for (std::int64_t i = 0; i < p.count; ++i) Runs::to_i2(bytes + (p.first + i) * (p.k / 4), p.k / kRun, codes.row(i));
   }
-  static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
+  static void from_i2(const RowPiece& p, const LutTiles& /*tiles*/, const CodesIn& codes, std::uint8_t* bytes) {
     for (std::int64_t i = 0; i < p.count; ++i)
       Runs::from_i2(codes.row(i), p.k / kRun, bytes + (p.first + i) * (p.k / 4));
   }
@@ -36,14 +40,20 @@ using X86 = InRuns<deal::Runs<8, true>>;
 using Arm = InRuns<deal::Runs<4, true>>;
 static_assert(X86::kRun == 128 && Arm::kRun == 64);
 
-struct FourRows {
+struct FourRows : LayoutTraits {
+  static constexpr ScalesIn kScales = ScalesIn::trailer;
   static constexpr std::int64_t kRows = 4;
-  static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
+  static constexpr std::string_view kBecause = "a byte has codes of four rows";
+
+  static LayoutShape shape(const LutTiles& /*tiles*/, std::int64_t n, std::int64_t k) {
+    return with_trailer(n / 4 * k, n / 4 * k, kRows);
+  }
+  static void to_i2(const RowPiece& p, const LutTiles& /*tiles*/, const std::uint8_t* bytes, const CodesOut& codes) {
     for (std::int64_t i = 0; i < p.count; i += kRows)
       deal::line(bytes + (p.first + i) / kRows * p.k, p.k,
                  {codes.row(i + 3), codes.row(i + 2), codes.row(i + 1), codes.row(i)});
   }
-  static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
+  static void from_i2(const RowPiece& p, const LutTiles& /*tiles*/, const CodesIn& codes, std::uint8_t* bytes) {
     for (std::int64_t i = 0; i < p.count; i += kRows)
       deal::gather_line({codes.row(i + 3), codes.row(i + 2), codes.row(i + 1), codes.row(i)}, p.k,
                         bytes + (p.first + i) / kRows * p.k);

@@ -57,7 +57,7 @@ Result<Piece> check(const LayoutSpec& spec, std::int64_t n, std::int64_t k, RowR
                     const ConstTensorView& codes, const void* bytes, std::size_t byte_count, std::size_t scale_count,
                     bool import = false) {
   TERN_ASSIGN(shape, checked_shape(spec, n, k));
-  if (import && spec.layout == Layout::hf_packed && range.count < n) shape.row_block = 1;
+  if (import && row_of(spec.layout).runs > 1 && range.count < n) shape.row_block = 1;
   if (byte_count != static_cast<std::size_t>(shape.bytes))
     return error(Code::invalid_argument, kWhere, "{} x {} in {} are {} bytes, {} were given", n, k, name(spec.layout),
                  shape.bytes, byte_count);
@@ -116,6 +116,7 @@ Status read_trailer(const Piece& piece, const std::uint8_t* bytes, const CodesIn
 Status read_blocks(const Piece& piece, const RowPiece& rows, const std::uint8_t* bytes, const CodesOut& codes,
                    float* scales) {
   const LayoutShape& shape = piece.shape;
+  const std::int64_t columns = row_of(piece.spec.layout).scale_columns;
   for (std::int64_t i = 0; i < rows.count; ++i)
     for (std::int64_t b = 0; b < shape.blocks_per_row; ++b) {
       const std::int64_t block = (rows.first + i) * shape.blocks_per_row + b;
@@ -123,7 +124,7 @@ Status read_blocks(const Piece& piece, const RowPiece& rows, const std::uint8_t*
       std::memcpy(&half, bytes + shape.scale_at(block), sizeof half);
       float scale = half::from_f16(half);
       if ((half & 0x7FFFU) == 0) {
-        std::memset(codes.row(i) + b * (kScaleBlock / 4), i2::kPadding, kScaleBlock / 4);
+        std::memset(codes.row(i) + b * (columns / 4), i2::kPadding, static_cast<std::size_t>(columns / 4));
         scale = 1.0F;
       }
       if (!valid_scale(scale)) return bad_scale(piece, block, scale, "; it must be finite and above 0");
@@ -136,9 +137,10 @@ Status read_blocks(const Piece& piece, const RowPiece& rows, const std::uint8_t*
 void write_blocks(const Piece& piece, const RowPiece& rows, const CodesIn& codes, const float* scales,
                   std::uint8_t* bytes) {
   const LayoutShape& shape = piece.shape;
+  const std::int64_t columns = row_of(piece.spec.layout).scale_columns;
   for (std::int64_t i = 0; i < rows.count; ++i)
     for (std::int64_t b = 0; b < shape.blocks_per_row; ++b) {
-      const bool zeros = all_zero(codes.row(i), b * kScaleBlock, (b + 1) * kScaleBlock);
+      const bool zeros = all_zero(codes.row(i), b * columns, (b + 1) * columns);
       const std::uint16_t half = zeros ? std::uint16_t{0} : half::to_f16(scales[i * shape.blocks_per_row + b]);
       std::memcpy(bytes + shape.scale_at((rows.first + i) * shape.blocks_per_row + b), &half, sizeof half);
     }
@@ -158,9 +160,10 @@ Status check_given_scales(const Piece& piece, std::span<const float> scales) {
 }  // namespace
 
 std::optional<Granularity> scales_in(Layout layout) {
-  switch (scales_in_bytes(layout)) {
+  const LayoutRow& row = row_of(layout);
+  switch (row.scales) {
     case ScalesIn::trailer: return Granularity::tensor();
-    case ScalesIn::blocks: return Granularity::group(kScaleBlock);
+    case ScalesIn::blocks: return Granularity::group(row.scale_columns);
     case ScalesIn::none: break;
   }
   return std::nullopt;

@@ -20,7 +20,7 @@ constexpr std::string_view kWhere = "fit_scales";
 
 // Rows of codes with their scales.
 struct Source {
-  Layout layout;
+  const LayoutRow& layout;
   CodesIn codes;
   std::int64_t k = 0;
   Ranges ranges;
@@ -83,9 +83,9 @@ class Fitter {
     if (const std::int64_t other = shared.differing(); other >= 0 && lossy_ == Lossy::refuse)
       return error_at(source_.first_scale + other, Code::unsupported, kWhere,
                       "{} has one scale for {}; scale {} is {}, scale {} is {}: quantize by {}, or allow the loss",
-                      name(source_.layout), f16 ? "256 columns" : "the tensor", source_.first_scale + shared.live()[0],
-                      source_.scale(shared.live()[0]), source_.first_scale + other, source_.scale(other),
-                      f16 ? "row or tensor" : "tensor");
+                      source_.layout.name, f16 ? fmt::format("{} columns", source_.layout.scale_columns) : "the tensor",
+                      source_.first_scale + shared.live()[0], source_.scale(shared.live()[0]),
+                      source_.first_scale + other, source_.scale(other), f16 ? "row or tensor" : "tensor");
     float scale = shared.mean();
     if (f16 && !is_f16(scale)) {
       const float rounded = half::from_f16(half::to_f16(scale));
@@ -93,7 +93,7 @@ class Fitter {
       if (lossy_ == Lossy::refuse || !valid_scale(rounded))
         return error_at(
             source_.first_scale + index, Code::unsupported, kWhere,
-            "{} stores scales as f16, which cannot hold scale {}, {}, exactly: {}", name(source_.layout),
+            "{} stores scales as f16, which cannot hold scale {}, {}, exactly: {}", source_.layout.name,
             source_.first_scale + index, scale,
             valid_scale(rounded) ? "use another layout, or allow the loss" : "it is out of the range of f16");
       scale = rounded;
@@ -139,12 +139,12 @@ Result<FittedScales> fit_tensor(const Source& source, std::int64_t n, Lossy loss
 }
 
 Result<FittedScales> fit_blocks(const Source& source, std::int64_t n, Lossy lossy) {
-  const std::int64_t blocks = source.k / kScaleBlock;
+  const std::int64_t columns = source.layout.scale_columns, blocks = source.k / columns;
   FittedScales fitted{std::vector<float>(static_cast<std::size_t>(n * blocks)), {}};
   Fitter fitter(source, lossy);
   for (std::int64_t row = 0; row < n; ++row)
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::int64_t begin = b * kScaleBlock, end = begin + kScaleBlock;
+      const std::int64_t begin = b * columns, end = begin + columns;
       float& scale = fitted.scales[static_cast<std::size_t>(row * blocks + b)];
       scale = source.scale(source.index_of(row, begin));
       if (source.range_end(begin, end) == end && is_f16(scale) && !all_zero(source.codes.row(row), begin, end))
@@ -181,14 +181,14 @@ Result<FittedScales> fit_scales(Layout layout, const ConstTensorView& codes, std
                                 std::span<const float> scales, const Granularity& granularity, Lossy lossy,
                                 std::int64_t first_scale) {
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::f32, granularity));
-  const ScalesIn kind = scales_in_bytes(layout);
-  if (kind == ScalesIn::none) {
+  const LayoutRow& row = row_of(layout);
+  if (row.scales == ScalesIn::none) {
     if (scales.empty()) return FittedScales{};
     return error(Code::invalid_argument, kWhere, "{} has no scales in its bytes; the {} given are kept apart from them",
                  name(layout), scales.size());
   }
-  if (kind == ScalesIn::blocks && k % kScaleBlock != 0)
-    return error(Code::unsupported, kWhere, "{} holds k a multiple of {}, not {}", name(layout), kScaleBlock, k);
+  if (row.scales == ScalesIn::blocks && k % row.scale_columns != 0)
+    return error(Code::unsupported, kWhere, "{} holds k a multiple of {}, not {}", row.name, row.scale_columns, k);
   const Ranges ranges = make_ranges(n, k, granularity);
   if (static_cast<std::int64_t>(scales.size()) != ranges.total)
     return error(Code::invalid_argument, kWhere, "{} x {} by {} have {} scales, {} were given", n, k, name(granularity),
@@ -197,9 +197,9 @@ Result<FittedScales> fit_scales(Layout layout, const ConstTensorView& codes, std
   const FpEnvGuard guard;
   TERN_RETURN_IF_ERROR(check_scales(kWhere, "scales", scales.data(), ranges.total));
   if (ranges.total == 0) return FittedScales{};
-  const Source source{layout,     {static_cast<const std::uint8_t*>(codes.data), rows.stride}, k, ranges, scales.data(),
+  const Source source{row,        {static_cast<const std::uint8_t*>(codes.data), rows.stride}, k, ranges, scales.data(),
                       first_scale};
-  return kind == ScalesIn::trailer ? fit_tensor(source, n, lossy) : fit_blocks(source, n, lossy);
+  return row.scales == ScalesIn::trailer ? fit_tensor(source, n, lossy) : fit_blocks(source, n, lossy);
 }
 
 }  // namespace tern

@@ -7,8 +7,6 @@
 
 namespace tern {
 
-inline constexpr std::int64_t kScaleBlock = 256;  // columns that share a scale in tq1_0 and tq2_0
-
 // Whether an f16 holds this scale exactly. The scale must be finite and above 0.
 inline bool is_f16(float scale) { return half::from_f16(half::to_f16(scale)) == scale; }
 

@@ -73,6 +73,31 @@ TEST(LayoutTables, EveryFiveTritsOfTq1AndB3) {
   EXPECT_EQ(valid, 243);
 }
 
+TEST(LayoutTables, RowsAreInTheOrderOfTheEnumAndThoseOfATypeTogether) {
+  for (std::size_t i = 0; i < layouts().size(); ++i) {
+    const LayoutRow& row = layouts()[i];
+    EXPECT_EQ(static_cast<std::size_t>(row.layout), i) << row.name;
+    EXPECT_EQ(&row_of(row.layout), &row);
+    const auto orders = layouts_of(row.type);
+    if (row.type == StoredType::u8) {
+      EXPECT_TRUE(orders.empty());
+    } else {
+      EXPECT_TRUE(&row >= &orders.front() && &row <= &orders.back()) << row.name;
+    }
+  }
+  EXPECT_EQ(row_of(static_cast<Layout>(layouts().size())).shape, nullptr);
+}
+
+TEST(LayoutTables, AContainerBeginsWithItsUsualLayout) {
+  const auto words = [](Container container) {
+    std::string text;
+    for (const LayoutRow* row : layouts_in(container)) text += std::string(row->name) + " ";
+    return text;
+  };
+  EXPECT_EQ(words(Container::safetensors), "i2 b3 hf_packed ms_gpu ");
+  EXPECT_EQ(words(Container::gguf), "i2_s.x86_128 i2_s.arm_64 i2_s.1x4 tl1 tl2 tq1_0 tq2_0 ");
+}
+
 TEST(LayoutTables, EveryPlaceOfACode3IsSeen) {
   for (std::int64_t k = 1; k <= 70; ++k) {
     std::vector<std::uint8_t> row(static_cast<std::size_t>((k + 3) / 4), i2::kPadding);

@@ -10,13 +10,18 @@
 #include <cstdint>
 
 #include "format/deal.h"
-#include "format/rows.h"
+#include "format/layout_traits.h"
 #include "format/tile16.h"
 
 namespace tern {
 
-struct MsGpu {
+struct MsGpu : LayoutTraits {
   static constexpr std::int64_t kRows = 16, kColumns = 32, kTileBytes = 128, kWord = 16;
+  static constexpr std::string_view kBecause = "its tiles are 16 x 32";
+
+  static LayoutShape shape(const LutTiles& /*tiles*/, std::int64_t n, std::int64_t k) {
+    return rows_alone(n, k / 4, kRows);
+  }
 
   // The byte offset of the word that holds columns c to c + 15 of a row; c is a multiple of 16.
   static constexpr std::int64_t word_at(std::int64_t k, std::int64_t row, std::int64_t c) {
@@ -37,7 +42,7 @@ struct MsGpu {
 
   // The piece must consist of whole tiles. The two words of a row in a tile are eight words apart.
   static constexpr std::int64_t kHalf = 32;
-  static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
+  static void to_i2(const RowPiece& p, const LutTiles& /*tiles*/, const std::uint8_t* bytes, const CodesOut& codes) {
     for (std::int64_t i = 0; i < p.count; ++i) {
       const std::uint8_t* word = bytes + word_at(p.k, p.first + i, 0);
       for (std::int64_t c = 0; c < p.k; c += kColumns, word += kTileBytes) {
@@ -46,7 +51,7 @@ struct MsGpu {
       }
     }
   }
-  static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
+  static void from_i2(const RowPiece& p, const LutTiles& /*tiles*/, const CodesIn& codes, std::uint8_t* bytes) {
     for (std::int64_t i = 0; i < p.count; ++i) {
       std::uint8_t* word = bytes + word_at(p.k, p.first + i, 0);
       for (std::int64_t c = 0; c < p.k; c += kColumns, word += kTileBytes) {

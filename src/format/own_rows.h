@@ -7,15 +7,18 @@
 #include "format/b3.h"
 #include "format/format.h"
 #include "format/i2.h"
-#include "format/rows.h"
+#include "format/layout_traits.h"
 
 namespace tern::own_rows {
 
 // The padding bits in the last byte of a row of k i2 codes.
 constexpr unsigned padding_bits(std::int64_t k) { return k % 4 == 0 ? 0 : 0xFFU << (2 * (k % 4)) & 0xFFU; }
 
-struct I2 {
-  static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
+struct I2 : LayoutTraits {
+  static LayoutShape shape(const LutTiles& /*tiles*/, std::int64_t n, std::int64_t k) {
+    return rows_alone(n, row_bytes(Format::i2, k), 1);
+  }
+  static void to_i2(const RowPiece& p, const LutTiles& /*tiles*/, const std::uint8_t* bytes, const CodesOut& codes) {
     const std::int64_t line = row_bytes(Format::i2, p.k);
     for (std::int64_t i = 0; i < p.count; ++i) {
       const std::uint8_t* from = bytes + (p.first + i) * line;
@@ -23,7 +26,7 @@ struct I2 {
       if (((from[line - 1] ^ i2::kPadding) & padding_bits(p.k)) != 0) codes.row(i)[line - 1] = 0xFF;
     }
   }
-  static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
+  static void from_i2(const RowPiece& p, const LutTiles& /*tiles*/, const CodesIn& codes, std::uint8_t* bytes) {
     const std::int64_t line = row_bytes(Format::i2, p.k);
     for (std::int64_t i = 0; i < p.count; ++i) {
       std::uint8_t* to = bytes + (p.first + i) * line;
@@ -48,7 +51,10 @@ struct B3Tables {
   }
 };
 
-struct B3 {
+struct B3 : LayoutTraits {
+  static LayoutShape shape(const LutTiles& /*tiles*/, std::int64_t n, std::int64_t k) {
+    return rows_alone(n, row_bytes(Format::b3, k), 1);
+  }
   static constexpr B3Tables kTables{};
   static constexpr unsigned kZeros = 0b01'01'01'01'01;
 
@@ -59,11 +65,11 @@ struct B3 {
     return (five & kept) | (kZeros & ~kept);
   }
 
-  static void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
+  static void to_i2(const RowPiece& p, const LutTiles& /*tiles*/, const std::uint8_t* bytes, const CodesOut& codes) {
     for (std::int64_t i = 0; i < p.count; ++i)
       row_to_i2(bytes + (p.first + i) * row_bytes(Format::b3, p.k), p.k, codes.row(i));
   }
-  static void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
+  static void from_i2(const RowPiece& p, const LutTiles& /*tiles*/, const CodesIn& codes, std::uint8_t* bytes) {
     for (std::int64_t i = 0; i < p.count; ++i)
       row_from_i2(codes.row(i), p.k, bytes + (p.first + i) * row_bytes(Format::b3, p.k));
   }

@@ -198,6 +198,16 @@ TEST(Rows, FormatsHoldTheirSchemes) {
   EXPECT_FALSE(holds(Format::b3, Scheme::int2));
 }
 
+TEST(Format, ListsForErrorMessages) {
+  EXPECT_EQ(holders_of(Scheme::absmean), "i2, b3 or i8");
+  EXPECT_EQ(holders_of(Scheme::int2), "s2 or i8");
+  EXPECT_EQ(affine_holders(), "s8, u8, s4, u4, s2 or u2");
+  for (std::size_t i = 0; i < std::size(kFormats); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(kFormats[i]), i);
+    EXPECT_EQ(*parse_format(name(kFormats[i])), kFormats[i]);
+  }
+}
+
 TEST(Rows, BytesOfARow) {
   EXPECT_EQ(row_bytes(Format::i2, 9), 3);
   EXPECT_EQ(row_bytes(Format::i8, 9), 9);

@@ -16,8 +16,7 @@
 #include <array>
 #include <cstdint>
 
-#include "format/rows.h"
-#include "tern/layout.h"
+#include "format/layout_traits.h"
 
 namespace tern::tl1 {
 
@@ -57,15 +56,33 @@ void each_vector(const RowPiece& p, const LutTiles& t, Map map) {
   }
 }
 
-inline void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes) {
-  each_vector(p, t, [&](std::int64_t at, std::int64_t row, std::int64_t column) {
-    for (std::int64_t i = 0; i < 16; ++i) codes.row(row + i)[column] = kTables.to_i2[bytes[at + i]];
-  });
-}
-inline void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes) {
-  each_vector(p, t, [&](std::int64_t at, std::int64_t row, std::int64_t column) {
-    for (std::int64_t i = 0; i < 16; ++i) bytes[at + i] = kTables.from_i2[codes.row(row + i)[column]];
-  });
-}
+struct Traits : LayoutTraits {
+  static constexpr ScalesIn kScales = ScalesIn::trailer;
+  static constexpr bool kTiles = true;
+
+  static Status check(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
+    const LutTiles& t = spec.tiles;
+    if (t.block_rows != 32 && t.block_rows != 64) return bad_tiles(spec, "bmm is 32 or 64");
+    if (t.tile_rows < 1 || t.tile_rows > kMaxTileSize || t.tile_rows % t.block_rows != 0)
+      return bad_tiles(spec, "bm is a multiple of bmm");
+    if (t.tile_columns < 1 || t.tile_columns > kMaxTileSize || t.tile_columns % (kBlockElems / t.block_rows) != 0)
+      return bad_tiles(spec, "bk is a multiple of 256/bmm");
+    return check_multiples(spec, n, t.tile_rows, k, t.tile_columns, "its tiles are bm x bk");
+  }
+  static LayoutShape shape(const LutTiles& t, std::int64_t n, std::int64_t k) {
+    return with_trailer(n * (k / 4), n * (k / 4), t.block_rows);
+  }
+
+  static void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes) {
+    each_vector(p, t, [&](std::int64_t at, std::int64_t row, std::int64_t column) {
+      for (std::int64_t i = 0; i < 16; ++i) codes.row(row + i)[column] = kTables.to_i2[bytes[at + i]];
+    });
+  }
+  static void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes) {
+    each_vector(p, t, [&](std::int64_t at, std::int64_t row, std::int64_t column) {
+      for (std::int64_t i = 0; i < 16; ++i) bytes[at + i] = kTables.from_i2[codes.row(row + i)[column]];
+    });
+  }
+};
 
 }  // namespace tern::tl1

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/errors.h"
 #include "format/tl1.h"
 
 namespace tern::tl2 {
@@ -32,7 +33,7 @@ void read_triples(const std::uint8_t* index, const std::uint8_t* signs, const Co
                   std::int64_t byte) {
   std::array<std::uint16_t, 16> words{};
   std::memcpy(words.data(), signs, sizeof words);
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kBlockRows; ++r) {
     // The signs of this row are at bits 15, 13 ... 1.
     const unsigned sign = static_cast<unsigned>(words[static_cast<std::size_t>(r % 16)]) << (r / 16);
     std::uint64_t bits = 0;
@@ -47,7 +48,7 @@ void read_triples(const std::uint8_t* index, const std::uint8_t* signs, const Co
 void write_triples(const CodesIn& codes, std::int64_t row, std::int64_t byte, std::uint8_t* index,
                    std::uint8_t* signs) {
   std::array<std::uint16_t, 16> words{};
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kBlockRows; ++r) {
     std::uint32_t low = 0;  // two loads: a word assembled in memory stalls its load
     std::uint16_t high = 0;
     std::memcpy(&low, codes.row(row + r) + byte, sizeof low);
@@ -64,26 +65,47 @@ void write_triples(const CodesIn& codes, std::int64_t row, std::int64_t byte, st
   std::memcpy(signs, words.data(), sizeof words);
 }
 
-}  // namespace
-
+// The bytes before the trailer; k must be at least kMinK.
 std::int64_t code_bytes(std::int64_t n, std::int64_t k) {
   // Unsigned, because n * k / 3 * 5 may be more than 2^63.
   const auto triples = static_cast<std::uint64_t>((k - kMinK) * n / 3) * 5 / 8;
   return static_cast<std::int64_t>(round_up(triples + 64 * static_cast<std::uint64_t>(n), 32));
 }
 
-std::array<std::int64_t, 3> part_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k) {
-  const std::int64_t three_k = k / tiles.tile_columns * tiles.tile_columns;
-  return {n * (three_k / 6), n * (three_k / 24), n * ((k - three_k) / 4)};
+}  // namespace
+
+Status Traits::check(const LayoutSpec& spec, std::int64_t n, std::int64_t k) {
+  constexpr std::string_view kWhere = "layout";
+  const LutTiles& t = spec.tiles;
+  if (t.block_rows != kBlockRows) return bad_tiles(spec, "bmm is 32");
+  if (t.tile_rows < 1 || t.tile_rows > kMaxTileSize || t.tile_rows % kBlockRows != 0)
+    return bad_tiles(spec, "bm is a multiple of 32");
+  if (t.tile_columns < 1 || t.tile_columns > kMaxTileSize || t.tile_columns % kSignColumns != 0)
+    return bad_tiles(spec, "bk is a multiple of 24");
+  TERN_RETURN_IF_ERROR(check_multiples(spec, n, t.tile_rows, k, 1, "its tiles have bm rows"));
+  if (k < kMinK) return error(Code::unsupported, kWhere, "tl2 holds k of {} and more, not {} x {}", kMinK, n, k);
+  const std::int64_t rest = k % t.tile_columns;
+  if (rest % kPairColumns != 0)
+    return error(Code::unsupported, kWhere, "tl2 holds k if k modulo {} is a multiple of {}, not {} x {}",
+                 t.tile_columns, kPairColumns, n, k);
+  if (const LayoutShape made = shape(t, n, k); made.used_bytes > made.code_bytes)  // more than 256 columns are pairs
+    return error(Code::unsupported, kWhere,
+                 "tl2 has too few bytes for the last {} of {} columns, which remain after whole tiles of {}", rest, k,
+                 t.tile_columns);
+  return {};
 }
 
-std::int64_t used_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k) {
-  const auto [indices, signs, pairs] = part_bytes(tiles, n, k);
-  return indices + signs + pairs;
+LayoutShape Traits::shape(const LutTiles& t, std::int64_t n, std::int64_t k) {
+  const std::int64_t three_k = k / t.tile_columns * t.tile_columns;
+  const std::int64_t indices = n * (three_k / 6), signs = n * (three_k / 24), pairs = n * ((k - three_k) / 4);
+  LayoutShape made = with_trailer(code_bytes(n, k), indices + signs + pairs, kBlockRows);
+  made.part_bytes = {indices, signs, pairs};
+  made.parts = 3;
+  return made;
 }
 
-void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes) {
-  for (std::int64_t row = 0; row < p.count; row += kRows) {
+void Traits::to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes) {
+  for (std::int64_t row = 0; row < p.count; row += kBlockRows) {
     Block block(p, t, p.first + row);
     for (std::int64_t c = 0; c < block.three_k; c += t.tile_columns) {
       for (std::int64_t i = 0; i < t.tile_columns / kSignColumns; ++i)
@@ -93,13 +115,13 @@ void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, cons
     }
     for (std::int64_t c = block.three_k; c < p.k; c += kPairColumns, block.pairs += block.pair_step)
       for (std::int64_t i = 0; i < kPairColumns / 4; ++i)
-        for (std::int64_t r = 0; r < kRows; ++r)
+        for (std::int64_t r = 0; r < kBlockRows; ++r)
           codes.row(row + r)[c / 4 + i] = tl1::kTables.to_i2[bytes[block.pairs + 32 * i + place(r)]];
   }
 }
 
-void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes) {
-  for (std::int64_t row = 0; row < p.count; row += kRows) {
+void Traits::from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes) {
+  for (std::int64_t row = 0; row < p.count; row += kBlockRows) {
     Block block(p, t, p.first + row);
     for (std::int64_t c = 0; c < block.three_k; c += t.tile_columns) {
       for (std::int64_t i = 0; i < t.tile_columns / kSignColumns; ++i)
@@ -109,7 +131,7 @@ void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::ui
     }
     for (std::int64_t c = block.three_k; c < p.k; c += kPairColumns, block.pairs += block.pair_step)
       for (std::int64_t i = 0; i < kPairColumns / 4; ++i)
-        for (std::int64_t r = 0; r < kRows; ++r)
+        for (std::int64_t r = 0; r < kBlockRows; ++r)
           bytes[block.pairs + 32 * i + place(r)] = tl1::kTables.from_i2[codes.row(row + r)[c / 4 + i]];
   }
 }

@@ -17,12 +17,11 @@
 #include <array>
 #include <cstdint>
 
-#include "format/rows.h"
-#include "tern/layout.h"
+#include "format/layout_traits.h"
 
 namespace tern::tl2 {
 
-inline constexpr std::int64_t kRows = 32, kSignColumns = 24, kPairColumns = 32;
+inline constexpr std::int64_t kBlockRows = 32, kSignColumns = 24, kPairColumns = 32;
 inline constexpr std::int64_t kMinK = 256;  // below it writers and readers round the size in different directions
 
 struct Tables {
@@ -55,16 +54,17 @@ constexpr std::int64_t place(std::int64_t row) {
 }
 static_assert(place(7) == 7 && place(8) == 16 && place(16) == 8 && place(31) == 31);
 
-// The bytes before the trailer; k must be at least kMinK.
-std::int64_t code_bytes(std::int64_t n, std::int64_t k);
-// The bytes of the indices, of the signs and of the pairs.
-std::array<std::int64_t, 3> part_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k);
-// How many of the code_bytes() the three parts use; the rest is zeros. It exceeds code_bytes() if more than 256 columns
-// remain as pairs after whole BK.
-std::int64_t used_bytes(const LutTiles& tiles, std::int64_t n, std::int64_t k);
+struct Traits : LayoutTraits {
+  static constexpr ScalesIn kScales = ScalesIn::trailer;
+  static constexpr bool kTiles = true;
 
-// The piece must consist of whole blocks of 32 rows.
-void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes);
-void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes);
+  static Status check(const LayoutSpec& spec, std::int64_t n, std::int64_t k);
+  // The three parts use some of the bytes before the trailer; the rest is zeros.
+  static LayoutShape shape(const LutTiles& t, std::int64_t n, std::int64_t k);
+
+  // The piece must consist of whole blocks of 32 rows.
+  static void to_i2(const RowPiece& p, const LutTiles& t, const std::uint8_t* bytes, const CodesOut& codes);
+  static void from_i2(const RowPiece& p, const LutTiles& t, const CodesIn& codes, std::uint8_t* bytes);
+};
 
 }  // namespace tern::tl2

@@ -8,7 +8,7 @@
 
 #include "format/b3.h"
 #include "format/deal.h"
-#include "format/rows.h"
+#include "format/layout_traits.h"
 
 namespace tern::tq1_0 {
 
@@ -64,27 +64,37 @@ inline void gather_part(const std::uint8_t* i2, std::uint8_t* to) {
   }
 }
 
-inline void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
-  const std::int64_t blocks = p.k / kBlock;
-  for (std::int64_t i = 0; i < p.count; ++i)
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::uint8_t* block = bytes + ((p.first + i) * blocks + b) * kBlockBytes;
-      std::uint8_t* i2 = codes.row(i) + b * kI2Bytes;
-      deal_part<5, 8>(block, i2);
-      deal_part<5, 4>(block + 32, i2 + 40);
-      deal_part<4, 1>(block + 48, i2 + 60);
-    }
-}
-inline void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
-  const std::int64_t blocks = p.k / kBlock;
-  for (std::int64_t i = 0; i < p.count; ++i)
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      std::uint8_t* block = bytes + ((p.first + i) * blocks + b) * kBlockBytes;
-      const std::uint8_t* i2 = codes.row(i) + b * kI2Bytes;
-      gather_part<5, 8>(i2, block);
-      gather_part<5, 4>(i2 + 40, block + 32);
-      gather_part<4, 1>(i2 + 60, block + 48);
-    }
-}
+struct Traits : LayoutTraits {
+  static constexpr ScalesIn kScales = ScalesIn::blocks;
+  static constexpr std::int64_t kScaleColumns = kBlock, kColumns = kBlock;
+  static constexpr std::string_view kBecause = "rows are in blocks of 256";
+
+  static LayoutShape shape(const LutTiles& /*tiles*/, std::int64_t n, std::int64_t k) {
+    return in_blocks(n, k / kBlock, kBlockBytes, kCodeBytes);
+  }
+
+  static void to_i2(const RowPiece& p, const LutTiles& /*tiles*/, const std::uint8_t* bytes, const CodesOut& codes) {
+    const std::int64_t blocks = p.k / kBlock;
+    for (std::int64_t i = 0; i < p.count; ++i)
+      for (std::int64_t b = 0; b < blocks; ++b) {
+        const std::uint8_t* block = bytes + ((p.first + i) * blocks + b) * kBlockBytes;
+        std::uint8_t* i2 = codes.row(i) + b * kI2Bytes;
+        deal_part<5, 8>(block, i2);
+        deal_part<5, 4>(block + 32, i2 + 40);
+        deal_part<4, 1>(block + 48, i2 + 60);
+      }
+  }
+  static void from_i2(const RowPiece& p, const LutTiles& /*tiles*/, const CodesIn& codes, std::uint8_t* bytes) {
+    const std::int64_t blocks = p.k / kBlock;
+    for (std::int64_t i = 0; i < p.count; ++i)
+      for (std::int64_t b = 0; b < blocks; ++b) {
+        std::uint8_t* block = bytes + ((p.first + i) * blocks + b) * kBlockBytes;
+        const std::uint8_t* i2 = codes.row(i) + b * kI2Bytes;
+        gather_part<5, 8>(i2, block);
+        gather_part<5, 4>(i2 + 40, block + 32);
+        gather_part<4, 1>(i2 + 60, block + 48);
+      }
+  }
+};
 
 }  // namespace tern::tq1_0

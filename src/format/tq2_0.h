@@ -6,24 +6,34 @@
 #pragma once
 
 #include "format/deal.h"
-#include "format/rows.h"
+#include "format/layout_traits.h"
 
 namespace tern::tq2_0 {
 
 inline constexpr std::int64_t kBlock = 256, kCodeBytes = 64, kBlockBytes = 66;
 using Halves = deal::Runs<8, false>;
 
-inline void to_i2(const RowPiece& p, const std::uint8_t* bytes, const CodesOut& codes) {
-  const std::int64_t blocks = p.k / kBlock;
-  for (std::int64_t i = 0; i < p.count; ++i)
-    for (std::int64_t b = 0; b < blocks; ++b)
-      Halves::to_i2(bytes + ((p.first + i) * blocks + b) * kBlockBytes, 2, codes.row(i) + b * kCodeBytes);
-}
-inline void from_i2(const RowPiece& p, const CodesIn& codes, std::uint8_t* bytes) {
-  const std::int64_t blocks = p.k / kBlock;
-  for (std::int64_t i = 0; i < p.count; ++i)
-    for (std::int64_t b = 0; b < blocks; ++b)
-      Halves::from_i2(codes.row(i) + b * kCodeBytes, 2, bytes + ((p.first + i) * blocks + b) * kBlockBytes);
-}
+struct Traits : LayoutTraits {
+  static constexpr ScalesIn kScales = ScalesIn::blocks;
+  static constexpr std::int64_t kScaleColumns = kBlock, kColumns = kBlock;
+  static constexpr std::string_view kBecause = "rows are in blocks of 256";
+
+  static LayoutShape shape(const LutTiles& /*tiles*/, std::int64_t n, std::int64_t k) {
+    return in_blocks(n, k / kBlock, kBlockBytes, kCodeBytes);
+  }
+
+  static void to_i2(const RowPiece& p, const LutTiles& /*tiles*/, const std::uint8_t* bytes, const CodesOut& codes) {
+    const std::int64_t blocks = p.k / kBlock;
+    for (std::int64_t i = 0; i < p.count; ++i)
+      for (std::int64_t b = 0; b < blocks; ++b)
+        Halves::to_i2(bytes + ((p.first + i) * blocks + b) * kBlockBytes, 2, codes.row(i) + b * kCodeBytes);
+  }
+  static void from_i2(const RowPiece& p, const LutTiles& /*tiles*/, const CodesIn& codes, std::uint8_t* bytes) {
+    const std::int64_t blocks = p.k / kBlock;
+    for (std::int64_t i = 0; i < p.count; ++i)
+      for (std::int64_t b = 0; b < blocks; ++b)
+        Halves::from_i2(codes.row(i) + b * kCodeBytes, 2, bytes + ((p.first + i) * blocks + b) * kBlockBytes);
+  }
+};
 
 }  // namespace tern::tq2_0

@@ -17,7 +17,6 @@
 namespace tern {
 namespace {
 
-constexpr std::array<Layout, 3> kOrders = {Layout::i2_s_x86_128, Layout::i2_s_arm_64, Layout::i2_s_1x4};
 constexpr float kLargestScale = 1e4F;  // above the scale of any trained model; a wrong offset gives any float
 
 // Counts the two-bit codes that are 3, which no order of i2_s has.
@@ -130,9 +129,9 @@ Result<I2sEvidence> weigh_i2_s(std::span<const std::uint8_t> bytes, std::int64_t
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, Granularity::row()));
   if (bytes.data() == nullptr && !bytes.empty()) return error(Code::invalid_argument, kWhere, "the bytes are null");
   I2sEvidence evidence;
-  for (const Layout layout : kOrders) {
-    I2sReading reading{.layout = layout};
-    const auto shape = shape_of(layout, n, k);
+  for (const LayoutRow& order : layouts_of(StoredType::i2_s)) {
+    I2sReading reading{.layout = order.layout};
+    const auto shape = shape_of(order.layout, n, k);
     if (!shape.ok())
       reading.why = shape.error().message;
     else if (bytes.size() != static_cast<std::size_t>(shape->bytes))
@@ -163,7 +162,7 @@ Result<Layout> detect_i2_s(std::span<const std::uint8_t> bytes, std::int64_t n, 
   TERN_ASSIGN(evidence, weigh_i2_s(bytes, n, k));
   std::vector<std::string> possible, impossible;
   std::string flag;
-  Layout found = Layout::i2_s_x86_128;
+  Layout found{};
   for (const I2sReading& reading : evidence.readings) {
     if (!reading.possible) {
       impossible.push_back(fmt::format("{}: {}", name(reading.layout), reading.why));

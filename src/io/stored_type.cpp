@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/words.h"
+#include "format/layout.h"
 #include "io/container.h"
 #include "io/file_error.h"
 
@@ -139,7 +140,10 @@ StoredType stored_type(DType dtype) {
   return f32;
 }
 
-std::size_t trailer_bytes(StoredType type) { return type == i2_s || type == tl1 || type == tl2 ? 32 : 0; }
+std::size_t trailer_bytes(StoredType type) {
+  const auto found = layouts_of(type);
+  return !found.empty() && found.front().scales == ScalesIn::trailer ? kTrailerBytes : 0;
+}
 
 std::vector<StoredType> gguf_readings(std::uint32_t id) {
   std::vector<StoredType> found;

@@ -14,7 +14,7 @@
 
 namespace tern::lab {
 
-inline constexpr Format kAffineFormats[] = {Format::s8, Format::u8, Format::s4, Format::u4, Format::s2, Format::u2};
+inline const std::vector<Format> kAffineFormats = affine_formats();
 inline constexpr DType kFloatTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
 struct AffineInput {

@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "format/checksum.h"
 #include "format/format.h"
+#include "format/layout.h"
 #include "io/little_endian.h"
 #include "model/conveyor.h"
 #include "model/layout_pieces.h"
@@ -43,8 +44,7 @@ class Converter {
         conveyor_(context.state().threads, static_cast<std::int64_t>(places_.size()), job.clock) {}
 
   Result<ConvertedMatrix> run() {
-    // i2_s, tl1 and tl2 hold one scale after the codes; hf_packed has one in a separate tensor.
-    const bool one = inside_ == Granularity::tensor() || layout_ == Layout::hf_packed;
+    const bool one = row_of(layout_).one_scale();
     if (source_.granularity() == Granularity::tensor() && source_.n() > 0 && source_.k() > 0)
       made_.decided = {source_.tensor_scale()};
     if (!one && !inside_ && source_.granularity() != job_.plan.granularity)

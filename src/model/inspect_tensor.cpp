@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "format/invalid_value.h"
+#include "format/layout.h"
 #include "format/ranges.h"
 #include "model/coded_weights.h"
 #include "model/read_weights.h"
@@ -46,10 +47,10 @@ Result<TensorReport> inspect_tensor(const Context& context, const Model& model, 
     if (tensor.codes) TERN_RETURN_IF_ERROR(inspect_scales(model, tensor, report));
     return report;
   }
-  const bool guessed = !tensor.layout && tensor.type == StoredType::i2_s;
+  const bool guessed = !tensor.layout && layouts_of(tensor.type).size() > 1;
   if (guessed) {  // counts and scales are the same for any order that the shape allows
-    for (const Layout layout : {Layout::i2_s_x86_128, Layout::i2_s_arm_64, Layout::i2_s_1x4})
-      if (layout_bytes(layout, tensor.n(), tensor.k()).ok()) tensor.layout = layout;
+    for (const LayoutRow& row : layouts_of(tensor.type))
+      if (layout_bytes(row.layout, tensor.n(), tensor.k()).ok()) tensor.layout = row.layout;
     tensor.checksum.reset();
   }
   auto weights = read_weights(context, model.checkpoint(), tensor);

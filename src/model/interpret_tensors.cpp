@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/format.h"
+#include "format/layout.h"
 #include "model/coded_weights.h"
 #include "model/model_config.h"
 #include "model/tern_keys.h"
@@ -17,17 +18,6 @@ constexpr std::string_view kWhere = "Model::open";
 
 std::string_view without(std::string_view name, std::string_view end) {
   return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : std::string_view();
-}
-
-std::optional<Layout> ternary_layout(StoredType type) {
-  switch (type) {
-    case StoredType::tq1_0: return Layout::tq1_0;
-    case StoredType::tq2_0: return Layout::tq2_0;
-    case StoredType::i2_s: return Layout::i2_s_x86_128;  // until find_i2_s()
-    case StoredType::tl1: return Layout::tl1;
-    case StoredType::tl2: return Layout::tl2;
-    default: return std::nullopt;
-  }
 }
 
 void unreadable(TernaryTensor& ternary, std::string why) {
@@ -119,8 +109,8 @@ class Interpreter {
   // ---- GGUF: the type decides, except for the order of i2_s and the tiles of tl1 and tl2 ----
 
   Result<TensorContent> gguf_content(ModelTensor& tensor) const {
-    const auto layout = ternary_layout(tensor.type);
-    if (!layout) {
+    const std::span<const LayoutRow> orders = layouts_of(tensor.type);
+    if (orders.empty()) {
       const auto codes = tensor.shape.size() == 2 ? block_format(tensor.type) : std::nullopt;
       if (!codes) return TensorContent();
       return TensorContent(CodedTensor{*codes, Granularity::group(kCodedGroup)});
@@ -132,9 +122,10 @@ class Interpreter {
       tensor.shape.erase(tensor.shape.begin());
       tensor.shape[0] = *rows;
     }
-    TernaryTensor ternary{.layout = *layout, .granularity = scales_in(*layout).value_or(Granularity::tensor())};
-    if (tensor.type == StoredType::i2_s) find_i2_s(tensor, ternary);
-    if (layout == Layout::tl1 || layout == Layout::tl2) TERN_RETURN_IF_ERROR(find_tiles(tensor, ternary));
+    const Layout layout = orders.front().layout;
+    TernaryTensor ternary{.layout = layout, .granularity = scales_in(layout).value_or(Granularity::tensor())};
+    if (orders.size() > 1) find_i2_s(tensor, ternary);
+    if (orders.front().tiles) TERN_RETURN_IF_ERROR(find_tiles(tensor, ternary));
     return TensorContent(ternary);
   }
 
@@ -228,9 +219,9 @@ class Interpreter {
       return error(Code::corrupt_file, kWhere, "'{}' is {} in {}, which takes {} bytes; it has {}",
                    escaped(tensor.name), shape, *format, bytes, tensor.bytes);
     TernaryTensor ternary{.layout = *layout};
-    const bool hf = *layout == Layout::hf_packed;
-    TERN_RETURN_IF_ERROR(find_scales(tensor, hf ? "_scale" : ".scales", ternary));
-    if (hf) find_direction(ternary);
+    const LayoutRow& row = row_of(*layout);
+    TERN_RETURN_IF_ERROR(find_scales(tensor, row.scale_suffix(), ternary));
+    if (row.weight_scale) find_direction(ternary);
     return TensorContent(ternary);
   }
 

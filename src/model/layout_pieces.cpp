@@ -8,9 +8,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "format/format.h"
-#include "format/i2_s.h"
 #include "format/layout.h"
-#include "format/tl2.h"
 #include "model/rows_source.h"
 
 namespace tern {
@@ -22,12 +20,10 @@ Result<LayoutPieces> LayoutPieces::make(const LayoutSpec& spec, std::int64_t n, 
   pieces.n_ = n;
   pieces.k_ = k;
   TERN_ASSIGN(block, layout_row_block(spec, n, k));
-  if (spec.layout == Layout::tl1 || spec.layout == Layout::tl2) block = spec.tiles.tile_rows;
-  if (spec.layout == Layout::tl2) pieces.parts_ = 3;
-  if (spec.layout == Layout::hf_packed) {
-    block = 1;
-    pieces.runs_ = 4;
-  }
+  const LayoutRow& layout = row_of(spec.layout);
+  if (layout.tiles) block = spec.tiles.tile_rows;
+  if (layout.runs > 1) block = 1;
+  pieces.runs_ = layout.runs;
   const std::int64_t run_rows = n / pieces.runs_;
   const std::int64_t both = std::lcm(block, source_block);
   if (both <= piece_elems / std::max<std::int64_t>(k, 1)) block = both;
@@ -35,12 +31,9 @@ Result<LayoutPieces> LayoutPieces::make(const LayoutSpec& spec, std::int64_t n, 
   pieces.step_ = std::min(pieces.step_, std::max<std::int64_t>(run_rows, 1));
   pieces.per_part_ = ceil_div(run_rows, pieces.step_);
   pieces.row_pieces_ = ceil_div(n, pieces.most_rows());
-  if (n > 0) {
-    const bool tl2 = spec.layout == Layout::tl2;  // its padding does not depend on the number of rows
-    TERN_ASSIGN(bytes, layout_bytes(spec, tl2 ? n : pieces.most_rows(), k));
-    pieces.room_bytes_ = tl2 ? static_cast<std::size_t>(tl2::used_bytes(spec.tiles, pieces.step_, k)) : bytes;
-    if (!tl2 && scales_in_bytes(spec.layout) == ScalesIn::trailer) pieces.room_bytes_ -= i2_s::kTrailerBytes;
-  }
+  const LayoutShape shape = layout.shape(spec.tiles, pieces.most_rows(), k);
+  pieces.parts_ = shape.parts;
+  if (n > 0) pieces.room_bytes_ = static_cast<std::size_t>(shape.used_bytes);
   return pieces;
 }
 
@@ -63,18 +56,14 @@ Result<std::span<const std::uint8_t>> LayoutPieces::encode(std::int64_t piece, c
                                                            std::span<const float> scales, std::uint8_t* out) const {
   const std::int64_t run_rows = n_ / runs_, first = piece % per_part_ * step_;
   const std::int64_t rows = runs_ * std::min(step_, run_rows - first), line = row_bytes(Format::i2, k_);
-  if (scales_in_bytes(spec_.layout) == ScalesIn::trailer) {  // tail() writes the trailer
+  const LayoutShape shape = row_of(spec_.layout).shape(spec_.tiles, rows, k_);
+  const auto bytes = static_cast<std::size_t>(shape.bytes);
+  if (shape.scales == ScalesIn::trailer) {  // tail() writes the trailer
     layout_from_i2(spec_, {rows, k_, 0, rows}, {codes, line}, out);
-    if (parts_ == 1) {
-      TERN_ASSIGN(bytes, layout_bytes(spec_, rows, k_));
-      return std::span<const std::uint8_t>(out, bytes - i2_s::kTrailerBytes);
-    }
-    const auto parts = tl2::part_bytes(spec_.tiles, rows, k_);
-    const auto part = static_cast<std::size_t>(piece / per_part_);
-    const auto begin = std::accumulate(parts.begin(), parts.begin() + piece / per_part_, std::int64_t{0});
-    return std::span<const std::uint8_t>(out + begin, static_cast<std::size_t>(parts[part]));
+    const std::int64_t part = piece / per_part_;
+    for (std::int64_t before = 0; before < part; ++before) out += shape.bytes_of_part(before);
+    return std::span<const std::uint8_t>(out, static_cast<std::size_t>(shape.bytes_of_part(part)));
   }
-  TERN_ASSIGN(bytes, layout_bytes(spec_, rows, k_));
   const ConstTensorView view{codes, DType::u8, {rows, line}};
   TERN_RETURN_IF_ERROR(export_rows(spec_, view, rows, k_, {0, rows}, scales, {out, bytes}));
   return std::span<const std::uint8_t>(out, bytes);
@@ -82,7 +71,7 @@ Result<std::span<const std::uint8_t>> LayoutPieces::encode(std::int64_t piece, c
 
 std::vector<std::uint8_t> LayoutPieces::tail(float scale) const {
   const auto shape = shape_of(spec_, n_, k_);
-  if (!shape.ok() || scales_in_bytes(spec_.layout) != ScalesIn::trailer) return {};
+  if (!shape.ok() || shape->scales != ScalesIn::trailer) return {};
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(shape->bytes - shape->used_bytes));
   if (n_ > 0 && k_ > 0) std::memcpy(bytes.data() + (shape->code_bytes - shape->used_bytes), &scale, sizeof scale);
   return bytes;

@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/words.h"
 #include "format/format.h"
+#include "format/layout.h"
 #include "format/ranges.h"
 #include "io/file_error.h"
 #include "model/coded_weights.h"
@@ -49,29 +50,10 @@ bool is_projection(const ModelTensor& tensor) {
   return std::any_of(kEnds.begin(), kEnds.end(), [&](const char* end) { return name.ends_with(end); });
 }
 
-StoredType gguf_type(Layout layout) {
-  switch (layout) {
-    case Layout::tl1: return StoredType::tl1;
-    case Layout::tl2: return StoredType::tl2;
-    case Layout::tq1_0: return StoredType::tq1_0;
-    case Layout::tq2_0: return StoredType::tq2_0;
-    default: return StoredType::i2_s;
-  }
-}
-
-bool in_gguf(Layout layout) {
-  return layout != Layout::i2 && layout != Layout::b3 && layout != Layout::hf_packed && layout != Layout::ms_gpu;
-}
-
-// general.file_type as bitnet.cpp has it: what most of the weights are.
-std::uint32_t file_type(Layout layout) {
-  switch (layout) {
-    case Layout::tq1_0: return 36;
-    case Layout::tq2_0: return 37;
-    case Layout::tl1: return 38;
-    case Layout::tl2: return 39;
-    default: return 40;
-  }
+std::string listed_layouts(Container container) {
+  std::vector<std::string_view> words;
+  for (const LayoutRow* row : layouts_in(container)) words.push_back(row->name);
+  return listed(words, " and ");
 }
 
 class Planner {
@@ -108,6 +90,7 @@ class Planner {
   }
 
  private:
+  [[nodiscard]] const LayoutRow& layout() const { return row_of(plan_.layout); }
   [[nodiscard]] bool to_gguf() const { return plan_.container == Container::gguf; }
 
   // The container is what the caller asked for, or follows from the output's extension; the two must not contradict
@@ -129,11 +112,10 @@ class Planner {
   }
 
   Status settle_layout() {
-    plan_.layout = options_.layout.value_or(to_gguf() ? Layout::i2_s_x86_128 : Layout::i2);
-    if (in_gguf(plan_.layout) != to_gguf())
+    plan_.layout = options_.layout.value_or(layouts_in(plan_.container).front()->layout);
+    if (layout().container() != plan_.container)
       return error(Code::unsupported, kWhere, "{} holds no {}; it holds {}", name(plan_.container), name(plan_.layout),
-                   to_gguf() ? "i2_s.x86_128, i2_s.arm_64, i2_s.1x4, tl1, tl2, tq1_0 and tq2_0"
-                             : "i2, b3, hf_packed and ms_gpu");
+                   listed_layouts(plan_.container));
     if (!options_.quantize) return {};
     if (options_.scheme == Scheme::int2)
       return error(Code::unsupported, kWhere,
@@ -145,7 +127,6 @@ class Planner {
                    "BitNet's converter computes absmean, not {}; take it, or leave out the match",
                    name(options_.scheme));
     const auto inside = scales_in(plan_.layout);
-    const bool one_scale = inside == Granularity::tensor() || plan_.layout == Layout::hf_packed;
     granularity_ = options_.granularity.value_or(inside.value_or(Granularity::tensor()));
     if (options_.match_bitnet && granularity_ != Granularity::tensor() && !options_.granularity)
       granularity_ = Granularity::tensor();
@@ -153,7 +134,7 @@ class Planner {
       return error(Code::invalid_argument, kWhere,
                    "BitNet's converter gives a tensor one scale; by {} it cannot be matched, so quantize by tensor",
                    name(granularity_));
-    if (one_scale && granularity_ != Granularity::tensor())
+    if (layout().one_scale() && granularity_ != Granularity::tensor())
       return error(Code::unsupported, kWhere,
                    "{} holds one scale for a tensor, not one by {}; quantize by tensor, or "
                    "to i2",
@@ -232,7 +213,7 @@ class Planner {
                      ""});
     out.action = action;
     out.layout = plan_.layout;
-    if (plan_.layout == Layout::tl1 || plan_.layout == Layout::tl2) {
+    if (layout().tiles) {
       if (options_.tiles.empty())
         return error(Code::invalid_argument, kWhere,
                      "{} needs the tiles of its kernels for each shape; give them "
@@ -253,14 +234,13 @@ class Planner {
     out.out_bytes = *bytes;
     const auto inside = scales_in(plan_.layout);
     out.granularity = inside ? *inside : action == Action::quantize ? granularity_ : tensor.granularity;
-    if (plan_.layout == Layout::hf_packed) out.granularity = Granularity::tensor();
+    if (layout().weight_scale) out.granularity = Granularity::tensor();
     if (action == Action::repack) out.why = "the same trits";
-    out.type = to_gguf() ? gguf_type(plan_.layout) : StoredType::u8;
-    if (plan_.layout == Layout::tl2) out.gguf_id = options_.tl2_id;
+    out.type = layout().type;
+    if (out.type == StoredType::tl2) out.gguf_id = options_.tl2_id;
     if (to_gguf()) return out;
-    const bool hf = plan_.layout == Layout::hf_packed;
-    out.scale_name = out.name + (hf ? "_scale" : ".scales");
-    if (hf && ((action == Action::quantize && options_.match_bitnet) || scale_is_bf16(tensor)))
+    out.scale_name = out.name + std::string(layout().scale_suffix());
+    if (layout().weight_scale && ((action == Action::quantize && options_.match_bitnet) || scale_is_bf16(tensor)))
       out.scale_type = StoredType::bf16;
     const std::int64_t scales = make_ranges(tensor.n(), tensor.k(), out.granularity).total;
     out.out_bytes += static_cast<std::size_t>(scales) * (out.scale_type == StoredType::bf16 ? 2 : 4);
@@ -269,7 +249,7 @@ class Planner {
 
   // A packed checkpoint of Hugging Face keeps its scale in bf16, unless the scale must be inverted.
   static bool scale_is_bf16(const ModelTensor& tensor) {
-    return tensor.ternary && tensor.layout && tensor.layout->layout == Layout::hf_packed && tensor.scales_index &&
+    return tensor.ternary && tensor.layout && row_of(tensor.layout->layout).weight_scale && tensor.scales_index &&
            tensor.weight_scale == WeightScale::multiplies && tensor.scale_type == StoredType::bf16;
   }
 
@@ -387,7 +367,7 @@ class Planner {
     if (to_gguf() && !options_.architecture.empty())
       set_key(out, "general.architecture", MetaValue(options_.architecture));
     const bool any = plan_.count(Action::quantize) + plan_.count(Action::repack) > 0;
-    if (to_gguf() && any) set_key(out, "general.file_type", MetaValue(file_type(plan_.layout)));
+    if (to_gguf() && any) set_key(out, "general.file_type", MetaValue(layout().file_type));
     set_key(out, keys::kVersion, MetaValue(TERN_VERSION));
     if (any) write_format();
     write_tensor_keys();
@@ -403,7 +383,7 @@ class Planner {
     } else if (const std::string* match = keys::text(in_.metadata, keys::kMatch); match && !options_.quantize) {
       set_key(out, keys::kMatch, MetaValue(*match));
     }
-    if (plan_.layout == Layout::hf_packed) set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
+    if (layout().weight_scale) set_key(out, keys::kWeightScale, MetaValue(name(WeightScale::multiplies)));
   }
 
   // Sets the value if something is quantized; otherwise keeps the input file's, if it has one.
@@ -434,7 +414,7 @@ class Planner {
         out.push_back({keys::granularity_of(tensor.name), MetaValue(name(tensor.granularity))});
       if (!to_gguf())
         out.push_back({keys::shape_of(tensor.name), MetaValue(fmt::format("{}x{}", input.n(), input.k()))});
-      if (plan_.layout != Layout::tl1 && plan_.layout != Layout::tl2) continue;
+      if (!layout().tiles) continue;
       const LutTiles& tiles = tensor.layout.tiles;
       set_key(out, keys::tiles_of(input.n(), input.k()),
               MetaValue(fmt::format("{},{},{}", tiles.tile_rows, tiles.tile_columns, tiles.block_rows)));

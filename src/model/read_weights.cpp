@@ -10,6 +10,7 @@
 #include "base/views.h"
 #include "format/checksum.h"
 #include "format/format.h"
+#include "format/layout.h"
 #include "format/ranges.h"
 #include "model/conveyor.h"
 #include "plan/context_state.h"
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::string_view kWhere = "Model::read";
 constexpr std::int64_t kElemsPerPiece = std::int64_t{1} << 20;  // 256 KiB of codes: many pieces, little overhead
-constexpr std::size_t kTrailerBytes = 32;                       // after the codes of i2_s
 
 }  // namespace
 
@@ -65,7 +65,7 @@ Result<std::unique_ptr<ImportedRows>> ImportedRows::make(const Checkpoint& check
   TERN_RETURN_IF_ERROR(check_extent(kWhere, n, k, DType::u8, tensor.granularity));
   std::unique_ptr<ImportedRows> rows(new ImportedRows(tensor, checkpoint.data(tensor.index)));
   TERN_ASSIGN(block, layout_row_block(rows->spec_, n, k));
-  rows->row_block_ = rows->spec_.layout == Layout::hf_packed ? 1 : block;
+  rows->row_block_ = row_of(rows->spec_.layout).runs > 1 ? 1 : block;
   if (tensor.scales_index && rows->inside_) {
     TERN_ASSIGN(bytes, layout_bytes(rows->spec_, n, k));
     if (rows->bytes_.size() + kTrailerBytes != bytes)
@@ -152,7 +152,7 @@ Result<QuantizedTensor> read_weights(const Context& context, const Checkpoint& c
   float* scales_to = q.scales.as<float>().data();
 
   const std::int64_t block =
-      tensor.layout->layout == Layout::hf_packed ? std::max<std::int64_t>(n, 1) : source->row_block();
+      row_of(tensor.layout->layout).runs > 1 ? std::max<std::int64_t>(n, 1) : source->row_block();
   const std::int64_t step = std::max<std::int64_t>(kElemsPerPiece / std::max<std::int64_t>(k, 1) / block, 1) * block;
   const bool one = ranges.per_row == 0;  // one scale, which every piece returns
   Conveyor conveyor(context.state().threads, 2 * context.state().threads.count());

@@ -1,5 +1,6 @@
 // The tensors of a plan as their container stores them: shapes of packed bytes, separate scales.
 #include "format/format.h"
+#include "format/layout.h"
 #include "format/ranges.h"
 #include "model/model_plan.h"
 
@@ -14,13 +15,8 @@ std::vector<StoredTensor> stored_tensors(const ModelPlan& plan, std::span<const 
     if (tensor.action == Action::quantize || tensor.action == Action::repack) {
       const std::int64_t n = input.n(), k = input.k();
       out.shape = {n, k};
-      switch (tensor.layout.layout) {
-        case Layout::i2: out.shape = {n, row_bytes(Format::i2, k)}; break;
-        case Layout::b3: out.shape = {n, row_bytes(Format::b3, k)}; break;
-        case Layout::ms_gpu: out.shape = {n, k / 4}; break;
-        case Layout::hf_packed: out.shape = {n / 4, k}; break;
-        default: break;
-      }
+      if (const LayoutRow& row = row_of(tensor.layout.layout); row.container() == Container::safetensors)
+        out.shape = {n / row.runs, row.shape(tensor.layout.tiles, row.runs, k).bytes};  // bytes of the rows in a line
       if (plan.container == Container::gguf && input.ternary && input.type != StoredType::u8)
         out.shape = input.stored_shape;  // stacked experts keep their shape
     }

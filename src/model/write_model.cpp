@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "format/layout.h"
 #include "model/byte_line.h"
 #include "model/convert_matrix.h"
 #include "model/gpu_feed.h"
@@ -223,9 +224,9 @@ class Pipeline {
     job.serial_task = [this] { return files_.unrelated(copy_piece()); };
     job.serial_tasks = copies_during(plan.in_bytes);
     const std::span<const std::uint8_t> bytes = model_.checkpoint().data(tensor.index);
-    // hf_packed spreads each quarter of the rows over all of its bytes, so it is fetched at once and released at the
-    // end. Other layouts store rows in about their order, so rows are fetched as needed.
-    const bool at_end = tensor.ternary && tensor.layout->layout == Layout::hf_packed;
+    // A layout in runs (hf_packed) spreads each of them over all of its bytes, so it is fetched at once and released at
+    // the end. Other layouts store rows in about their order, so rows are fetched as needed.
+    const bool at_end = tensor.ternary && row_of(tensor.layout->layout).runs > 1;
     if (at_end) files_.fetch_all(bytes);
     const auto end_of = [&](std::int64_t rows) {
       return static_cast<std::size_t>(static_cast<double>(bytes.size()) * static_cast<double>(rows) /

@@ -152,8 +152,8 @@ Status check_words(std::string_view op, const Words& w) {
   if (!checked_mul(*elements, static_cast<std::int64_t>(size_of(w.dtype))))
     return error(Code::invalid_argument, op, "{} of {} has more bytes than 2^63 - 1", name(w.shape), name(w.dtype));
   if (!is_affine(w.format))
-    return error(Code::invalid_argument, op, "affine codes do not go into {}; take s8, u8, s4, u4, s2 or u2",
-                 name(w.format));
+    return error(Code::invalid_argument, op, "affine codes do not go into {}; take {}", name(w.format),
+                 affine_holders());
   if (w.scale_dtype != DType::f32 && w.scale_dtype != w.dtype)
     return error(Code::invalid_argument, op, "scales are {}; they are f32 or {}, as the floats", name(w.scale_dtype),
                  name(w.dtype));
