@@ -19,9 +19,9 @@ before the declarations, later ones after them.
   op affine_quantize AffineQuantize           then `problem` and `args`, structs of the op; declares and defines its plan
   use affine_quantize                         the op's description goes here; an op that no header uses gets its own
   fn name(context, view x, size* out) = call  an entry point. The call uses the parameters' values in C++. Before it,
-                                              `watch` checks the caller's parallel-for, `at` takes the element at index;
-                                              statements may stand before it, `within x;` checks index. Without a call
-                                              the function is written by hand
+                                              `watch` checks the caller's parallel-for after it (`watch first`: even if it
+                                              failed), `at` takes the element at index; statements may stand before it,
+                                              `within x;` checks index. Without a call it is written by hand
 """
 import re
 from collections import namedtuple

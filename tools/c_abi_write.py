@@ -46,7 +46,7 @@ PARAMETERS = {
     "memory": ("void* memory, size_t memory_bytes", "", "try to_array<std::byte>(%)"),
     "buffer": ("char* buffer, size_t buffer_bytes, size_t* length", "length", "buffer"),
     "progress": ("tern_progress_fn $, void* $_user", "", "adapt($, $_user)"),
-    "model_progress": ("tern_model_progress_fn progress, void* progress_user", "", "progress"),
+    "model_progress": ("tern_model_progress_fn $, void* $_user", "", "adapt(watch, $, $_user)"),
     "writer": ("tern_write_fn writer, void* writer_user", "reinterpret_cast<const void*>(writer)",
                "adapt(writer, writer_user, where)"),
 }  # fmt: skip
@@ -318,6 +318,7 @@ def function_definition(abi, function):
         call = f"face({call[3:]}[index])" if is_pointer else f"{call[3:]}[index]"
     if call.startswith("watch "):
         keep = f"TERN_ASSIGN(made, {call[6:]});" if out else f"TERN_RETURN_IF_ERROR({call[6:]});"
+        keep = f"auto made = {call[12:]};" if call.startswith("watch first ") else keep
         lines += ["const ParallelForWatch watch;", keep, "TERN_RETURN_IF_ERROR(watch.status(where));"]
         call = "std::move(made)" if out else "Status()"
     if last[2] == "buffer":

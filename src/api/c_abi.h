@@ -208,11 +208,16 @@ Result<std::span<T>> to_array(const char* where, const char* array, Pointer* dat
   return std::span<T>(static_cast<T*>(data), count);
 }
 
+// What C has pointers into.
+struct Pinned {
+  Pinned() = default;
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+};
+
 // A Device as a C struct, with the storage that its pointers need.
-struct DeviceFace {
+struct DeviceFace : Pinned {
   explicit DeviceFace(Device from);
-  DeviceFace(const DeviceFace&) = delete;
-  DeviceFace& operator=(const DeviceFace&) = delete;
 
   Device device;
   std::vector<tern_cache_info> caches;

@@ -82,5 +82,18 @@ Result<LinearArgs> to_cpp(const char* where, const tern_linear_args* args) {
 
 }  // namespace tern::c
 
-tern_packed_weights::tern_packed_weights(tern::PackedWeights from)
-    : weights(std::move(from)), tile(weights.tile()), info(tern::c::face_of(weights, tile)) {}
+using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
+using namespace tern::c;  // NOLINT(google-build-using-namespace)
+
+tern_status tern_resolve_precision(const tern_context* context, tern_precision asked, int32_t strict, tern_dtype* used,
+                                   int32_t* fell_back, char* buffer, size_t buffer_bytes, size_t* length) {
+  return guarded("tern_resolve_precision", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"used", used}, {"fell_back", fell_back}}));
+    TERN_ASSIGN(precision, to_enum(where, "asked", asked, kLastPrecision));
+    TERN_ASSIGN(choice, resolve_precision(context->context, precision, strict != 0));
+    TERN_RETURN_IF_ERROR(write_text(where, choice.because, buffer, buffer_bytes, length));
+    *used = static_cast<tern_dtype>(choice.used);
+    *fell_back = choice.fell_back ? 1 : 0;
+    return {};
+  });
+}

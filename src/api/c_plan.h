@@ -8,10 +8,8 @@
 namespace tern::c {
 
 // What a plan says of itself, as a C struct with the storage that it points to.
-struct PlanFace {
+struct PlanFace : Pinned {
   PlanFace(PlanId of, const Guarantee& promised, const std::optional<Tuning>& tuned);
-  PlanFace(const PlanFace&) = delete;
-  PlanFace& operator=(const PlanFace&) = delete;
 
   PlanId id;
   Guarantee guarantee;

@@ -34,6 +34,31 @@ tern_status tern_w2a8_gemv(const tern_context* context, const tern_packed_weight
   });
 }
 void tern_precision_reports_destroy(tern_precision_reports* reports) { delete reports; }
+tern_status tern_validate_precision_accuracy(const tern_context* context, const tern_quantized* weights,
+                                             const tern_tensor_view* x, tern_precision precision,
+                                             tern_precision_reports** out) {
+  return guarded("tern_validate_precision_accuracy", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"weights", weights}, {"x", x}}));
+    TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
+    TERN_ASSIGN(cpp_precision, to_enum(where, "precision", precision, kLastPrecision));
+    const ParallelForWatch watch;
+    TERN_ASSIGN(made, validate_precision_accuracy(context->context, weights->tensor, cpp_x, cpp_precision));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return put(out, std::move(made));
+  });
+}
+tern_status tern_benchmark_precision_modes(const tern_context* context, const tern_quantized* weights,
+                                           const tern_tensor_view* x, double min_sqnr_db,
+                                           tern_precision_reports** out) {
+  return guarded("tern_benchmark_precision_modes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"weights", weights}, {"x", x}}));
+    TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
+    const ParallelForWatch watch;
+    TERN_ASSIGN(made, benchmark_precision_modes(context->context, weights->tensor, cpp_x, min_sqnr_db));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return put(out, std::move(made));
+  });
+}
 tern_status tern_precision_reports_count(const tern_precision_reports* reports, size_t* out) {
   return guarded("tern_precision_reports_count", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"reports", reports}, {"out", out}}));

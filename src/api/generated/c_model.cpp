@@ -256,6 +256,17 @@ tern_status tern_model_report_tensor(const tern_model_report* report, size_t ind
     return put(out, face(report->tensors[index]));
   });
 }
+tern_status tern_inspect_tensor(const tern_context* context, const tern_model* model, size_t index,
+                                tern_model_report** out) {
+  return guarded("tern_inspect_tensor", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"model", model}}));
+    TERN_RETURN_IF_ERROR(check_index(where, index, model->tensors.size()));
+    const ParallelForWatch watch;
+    TERN_ASSIGN(made, inspect_tensor(context->context, model->model, index));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return put(out, std::move(made));
+  });
+}
 void tern_model_plan_destroy(tern_model_plan* plan) { delete plan; }
 tern_status tern_model_plan_create(const tern_model* model, const char* output, const tern_write_options* options,
                                    tern_model_plan** out) {
@@ -291,7 +302,28 @@ tern_status tern_model_plan_metadata(const tern_model_plan* plan, const tern_met
     return put(out, &plan->metadata);
   });
 }
+tern_status tern_write_model(const tern_context* context, const tern_model* model, const tern_model_plan* plan,
+                             const char* output, tern_model_progress_fn progress, void* progress_user,
+                             tern_model_report** out) {
+  return guarded("tern_write_model", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"model", model}, {"plan", plan}, {"output", output}}));
+    const ParallelForWatch watch;
+    auto made = write_model(context->context, model->model, plan->plan, output, adapt(watch, progress, progress_user));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return put(out, std::move(made));
+  });
+}
 void tern_model_difference_destroy(tern_model_difference* difference) { delete difference; }
+tern_status tern_compare_models(const tern_context* context, const tern_model* a, const tern_model* b,
+                                tern_model_progress_fn progress, void* progress_user, tern_model_difference** out) {
+  return guarded("tern_compare_models", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"a", a}, {"b", b}}));
+    const ParallelForWatch watch;
+    auto made = compare_models(context->context, a->model, b->model, adapt(watch, progress, progress_user));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return put(out, std::move(made));
+  });
+}
 tern_status tern_model_difference_equal(const tern_model_difference* difference, int32_t* out) {
   return guarded("tern_model_difference_equal", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(not_null(where, {{"difference", difference}, {"out", out}}));
