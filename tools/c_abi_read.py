@@ -1,14 +1,12 @@
 """The descriptions of the C ABI, read: src/api/abi/tern_c*.abi, one for each header, and src/ops/<op>/c.abi.
 
-A description is the header without what can be derived. Types and names are written without their tern_. What begins
-with no keyword below (comments, blank lines, typedefs, macros) goes into the header as it is. Includes at the top come
-before the declarations, later ones after them.
+A description is the header without what can be derived, names without their tern_. What begins with no keyword (comments,
+blank lines, typedefs, macros) goes into the header as it is; includes below the first declaration come after the last.
 
   enum linear_math LinearMath tern/linear.h   the values of a C++ enum; `prefix GRID`: their names begin with TERN_GRID_
     w2a8      // comment                      the comment, in place of the one in C++; none: no comment
     automatic as auto | default = -1          another name; a value that only C has
-  names dtype math:linear_math                tern_dtype_name(dtype), tern_linear_math_name(math)
-  parses dtype                                tern_dtype_parse()
+  names dtype math:linear_math | parses dtype tern_dtype_name(dtype), tern_linear_math_name(math) | tern_dtype_parse()
   handle model model close                    an opaque type, which C++ calls get as its member `model`, and what frees it
   struct x [plain] [init] [-> Cpp name] [<- Cpp name, more parameters]
                                               init: has TERN_X_INIT and may grow; plain: without struct_size;
@@ -80,7 +78,7 @@ class Reader:
     def __init__(self, root):
         self.root = root
         self.enums = {}
-        self.current = None  # op
+        self.current = None  # the op that c.abi is of
 
     def read(self, path):
         """The items of a description."""
@@ -101,18 +99,14 @@ class Reader:
                 raise Problem(f"{where}: cannot read '{line}'") from None
         return items
 
-    def read_op(self, path):
-        items = self.read(path)
-        return self.current._replace(items=items)
-
     def enum(self, line, below):
         _, name, cpp, header, *prefix = line.split()
         prefix = f"TERN_{prefix[1] if prefix else name.upper()}_".replace("TERN_-_", "TERN_")
         notes, names, values = {}, {}, []
         for code, comment in map(split_comment, below):
             if "=" in code:
-                only, number = code.split("=")
-                values.append(Value(prefix + only.strip().upper(), int(number), None, comment))
+                only, number = code.split(" = ")
+                values.append(Value(prefix + only.upper(), int(number), None, comment))
                 continue
             if " as " in code:
                 code, names[code.split()[0]] = code.split(" as ")
@@ -125,8 +119,8 @@ class Reader:
         self.enums[name] = Enum(name, cpp, prefix, values)
         return [self.enums[name]]
 
-    def names(self, line, below):
-        for word in [*line.split()[1:], *below]:
+    def names(self, line, _):
+        for word in line.split()[1:]:
             parameter, _, name = word.rpartition(":")
             call = f"word({parameter or name}, {last_of(self.enums[name].cpp)})"
             yield Function("const char*", f"{name}_name", f"{name} {parameter or name}", call, "")
@@ -138,8 +132,9 @@ class Reader:
     def handle(self, line, _):
         code, comment = split_comment(line)
         _, name, member, *end = [*code.split(), ""] if len(code.split()) < 3 else code.split()
-        freed = [Function("void", f"{name}_{end[0]}", f"{name}* {name.split('_')[-1]}", "delete", "")] if end else []
-        return [Handle(name, member, comment), *freed]
+        yield Handle(name, member, comment)
+        if end:
+            yield Function("void", f"{name}_{end[0]}", f"{name}* {name.split('_')[-1]}", "delete", "")
 
     def struct(self, line, below, name="", to=None):
         code, comment = split_comment(line)

@@ -48,22 +48,15 @@ Result<Linear::Output> to_output(const char* where, const tern_linear_output& gi
 
 }  // namespace
 
-Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* problem) {
-  TERN_ASSIGN(given, read_struct(where, "problem", problem));
-  TERN_ASSIGN(x_dtype, to_enum(where, "problem->x_dtype", given.x_dtype, kLastDType));
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastLinearMath));
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  TERN_RETURN_IF_ERROR(
-      check_array(where, "problem->matrices", given.matrices, "problem->matrix_count", given.matrix_count));
-  Linear::Problem cpp{
-      .m_max = given.m_max, .k = given.k, .x_dtype = x_dtype, .math = math, .non_finite = non_finite, .format = format};
-  for (std::size_t i = 0; i < given.matrix_count; ++i) {
-    TERN_ASSIGN(given_matrix, read_element(where, "problem->matrices", given.matrices, i));
+Result<std::vector<Linear::Matrix>> to_matrices(const char* where, const tern_linear_matrix* given, std::size_t count) {
+  TERN_RETURN_IF_ERROR(check_array(where, "problem->matrices", given, "problem->matrix_count", count));
+  std::vector<Linear::Matrix> matrices;
+  for (std::size_t i = 0; i < count; ++i) {
+    TERN_ASSIGN(given_matrix, read_element(where, "problem->matrices", given, i));
     TERN_ASSIGN(matrix, to_matrix(where, given_matrix, i));
-    cpp.matrices.push_back(matrix);
+    matrices.push_back(matrix);
   }
-  return cpp;
+  return matrices;
 }
 
 Result<LinearArgs> to_cpp(const char* where, const tern_linear_args* args) {

@@ -36,7 +36,7 @@ struct LinearArgs {
   // NOLINTNEXTLINE(google-explicit-constructor): used where other ops have plain Args
   operator Linear::Args() const { return {.x = x, .x_scales = x_scales, .outputs = std::span(outputs).first(count)}; }
 };
-Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* problem);
+Result<std::vector<Linear::Matrix>> to_matrices(const char* where, const tern_linear_matrix* given, std::size_t count);
 Result<LinearArgs> to_cpp(const char* where, const tern_linear_args* args);
 
 std::string text_of(const Explanation& explanation);

@@ -215,6 +215,23 @@ Result<ActivationQuantize::Args> to_cpp(const char* where, const tern_activation
   cpp.sums = std::move(sums);
   return cpp;
 }
+Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* problem) {
+  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+  Linear::Problem cpp{};
+  cpp.m_max = given.m_max;
+  cpp.k = given.k;
+  TERN_ASSIGN(x_dtype, to_enum(where, "problem->x_dtype", given.x_dtype, kLastDType));
+  cpp.x_dtype = std::move(x_dtype);
+  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastLinearMath));
+  cpp.math = std::move(math);
+  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
+  cpp.non_finite = std::move(non_finite);
+  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
+  cpp.format = std::move(format);
+  TERN_ASSIGN(matrices, to_matrices(where, given.matrices, given.matrix_count));
+  cpp.matrices = std::move(matrices);
+  return cpp;
+}
 tern_kernel_info face_of(const KernelDescription& kernel, const KernelFace& face) {
   return {.struct_size = sizeof(tern_kernel_info),
           .name = kernel.name.c_str(),
