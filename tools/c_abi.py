@@ -19,7 +19,8 @@ def generated(root):
     paths = {name: f"src/api/abi/{name}.abi" for name in files}
     used = {item.op for items in files.values() for item in items if isinstance(item, Use)}
     ops = {path.parent.name: (reader.read(path), reader.current) for path in sorted((root / "src/ops").glob("*/c.abi"))}
-    ops = {name: op._replace(items=items) for name, (items, op) in ops.items()}
+    plan = root / "src/api/abi/plan.abi"
+    ops = {name: op._replace(items=items, plan=reader.read(plan, name, op.cpp)) for name, (items, op) in ops.items()}
     for name in used - set(ops):
         raise Problem(f"src/ops/{name}/c.abi is missing")
     for name, items in files.items():

@@ -14,7 +14,7 @@ blank lines, typedefs, macros) goes into the header as it is; includes below the
     format format = s8  // comment            a field with its default; without a comment several names may follow a type
       -> member = try f(given.format) <- .get()   its value in C++ and from C++, where they do not follow from its type
     later                                     fields below were not in the first version of the struct
-  op affine_quantize AffineQuantize           then `problem` and `args`, structs of the op; declares and defines its plan
+  op affine_quantize AffineQuantize           then `problem` and `args`, structs of the op; plan.abi has its plan's functions
   use affine_quantize                         the op's description goes here; an op that no header uses gets its own
   fn name(context, view x, size* out) = call  an entry point. The call uses the parameters' values in C++. Before it,
                                               `watch` checks the caller's parallel-for after it (`watch first`: even if it
@@ -31,7 +31,7 @@ Field = namedtuple("Field", "type name default to of comment")  # to, of: the ex
 Struct = namedtuple("Struct", "name fields comment first flags to made_of")  # first: the fields of the first version
 Handle = namedtuple("Handle", "name member comment")
 Function = namedtuple("Function", "returns name parameters expression comment")
-Op = namedtuple("Op", "name cpp items")
+Op = namedtuple("Op", "name cpp items plan")  # plan: what plan.abi yields for it
 Use = namedtuple("Use", "op")
 KEYWORDS = ("enum", "names", "parses", "handle", "struct", "op", "problem", "args", "use", "fn")
 
@@ -80,10 +80,11 @@ class Reader:
         self.enums = {}
         self.current = None  # the op that c.abi is of
 
-    def read(self, path):
-        """The items of a description."""
+    def read(self, path, name="$", cpp="%"):
+        """The items of a description; plan.abi has $ and % where each op has its names."""
+        text = path.read_text(encoding="utf-8").replace("$", name).replace("%", cpp)
         blocks, items = [], []  # a block is an unindented line with the indented ones below it
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(text.splitlines(), 1):
             if line.startswith("  ") and blocks and blocks[-1][1].split(" ", 1)[0] in KEYWORDS:
                 blocks[-1][2].append(line.strip())
             else:
@@ -105,8 +106,7 @@ class Reader:
         notes, names, values = {}, {}, []
         for code, comment in map(split_comment, below):
             if "=" in code:
-                only, number = code.split(" = ")
-                values.append(Value(prefix + only.upper(), int(number), None, comment))
+                values.append(Value(prefix + code.split()[0].upper(), int(code.split()[2]), None, comment))
                 continue
             if " as " in code:
                 code, names[code.split()[0]] = code.split(" as ")
@@ -163,13 +163,13 @@ class Reader:
 
     def op_struct(self, line, below):
         kind, *by_hand = split_comment(line)[0].split()
-        to = () if by_hand else (f"{self.current.cpp}::{kind.capitalize()}", kind)
+        to = ("" if by_hand else f"{self.current.cpp}::{kind.capitalize()}", kind)
         return self.struct(line.replace(kind, f"{kind} {kind} init", 1), below, f"{self.current.name}_{kind}", to)
 
     problem = args = op_struct
 
     def op(self, line, _):
-        self.current = Op(*line.split()[1:], [])
+        self.current = Op(*line.split()[1:], [], [])
         return []
 
     def use(self, line, _):

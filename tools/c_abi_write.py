@@ -33,7 +33,6 @@ FACES = {"view": "face_of({})", "granularity": "face_of({})", "device_id": "face
 PARAMETERS = {
     "view": ("const tern_tensor_view* $", "$", 'try to_view(where, "$", *$)'),
     "text": ("const char* $", "$", "$"),
-    "bool": ("int32_t $", "", "$ != 0"),
     "granularity": ("tern_granularity $", "", "try to_granularity(where, $)"),
     "affine_granularity": ("tern_affine_granularity $", "", 'try to_affine_granularity(where, "$", $)'),
     "shape": ("int32_t rank, const int64_t* $", "", 'try to_shape(where, "$", rank, $)'),
@@ -43,6 +42,8 @@ PARAMETERS = {
     "out_bytes": ("void* bytes, size_t byte_count", "", "try to_array<std::uint8_t>(%)"),
     "scales": ("const float* scales, size_t scale_count", "", "try to_array<const float>(%)"),
     "out_scales": ("float* scales, size_t scale_count", "", "try to_array<float>(%)"),
+    "preference": ("const tern_preference* $", "", "try to_preference(where, $)"),
+    "workspace": ("void* workspace, size_t workspace_bytes", "", "try to_array<std::byte>(%)"),
     "memory": ("void* memory, size_t memory_bytes", "", "try to_array<std::byte>(%)"),
     "buffer": ("char* buffer, size_t buffer_bytes, size_t* length", "length", "buffer"),
     "progress": ("tern_progress_fn $, void* $_user", "", "adapt($, $_user)"),
@@ -80,13 +81,13 @@ class Abi:
     """All descriptions together: what the names in them are."""
 
     def __init__(self, items):
-        items = [*items, *(inner for item in items if isinstance(item, Op) for inner in item.items)]
+        items = [*items, *(inner for item in items if isinstance(item, Op) for inner in [*item.items, *item.plan])]
         self.enums, self.structs, self.handles = (
             {item.name: item for item in items if isinstance(item, kind)} for kind in (Enum, Struct, Handle)
         )
         self.known = {*self.enums, *self.structs, *self.handles}
-        texts = "\n".join(item.line for item in items if isinstance(item, Text))
-        self.known |= set(re.findall(r"^typedef .*?\btern_(\w+_fn)\)", texts, re.MULTILINE))
+        texts = [item.line for item in items if isinstance(item, Text)]
+        self.known |= set(re.findall(r"^typedef .*?\btern_(\w+_fn)\)", "\n".join(texts), re.MULTILINE))
 
     def c_type(self, text):
         """`const layout_spec*` as C writes it."""
@@ -252,7 +253,7 @@ def declarations(abi, first_line):
         last = last.split(", ")[-1].partition("[")[0]
         lines.append(f"TERN_C_STRUCT(tern_{struct.name}, {last}, TERN_{struct.name.upper()}_INIT);")
     for struct in abi.structs.values():
-        lines += [f"{to_cpp_signature(struct)};"] if struct.to else []
+        lines += [f"{to_cpp_signature(struct)};"] if struct.to and struct.to[0] else []
         lines += [f"tern_{struct.name} face_of({struct.made_of});"] if struct.made_of else []
     return "\n".join([*lines, "", "}  // namespace tern::c"]) + "\n"
 
@@ -322,26 +323,27 @@ def function_definition(abi, function):
 
 
 def definitions(abi, items):
-    """The C++ of a header: conversions inside tern::c, entry points, and plans."""
-    inside, outside, plans = [], [], []
+    """The C++ of a header: conversions inside tern::c, and entry points."""
+    inside, outside = [], []
     for item in items:
         if isinstance(item, Enum):
             inside += [f"static_assert(static_cast<int>({value.name}) == static_cast<int>({item.cpp}::{value.cpp}));"
                        for value in item.values if value.cpp]  # fmt: skip
         elif isinstance(item, Struct):
-            inside += to_cpp_definition(abi, item) if item.to else []
+            inside += to_cpp_definition(abi, item) if item.to and item.to[0] else []
             inside += face_definition(abi, item) if item.made_of else []
         elif isinstance(item, Function) and item.expression:
             outside += function_definition(abi, item)
         elif isinstance(item, Op):
-            more = definitions(abi, item.items)
-            inside, outside, plans = inside + more[0], outside + more[1], [*plans, f"TERN_DEFINE_PLAN({item.name}, {item.cpp});"]
-    return inside, outside, plans
+            conversions, functions = definitions(abi, [*item.items, *item.plan])
+            plan = f"struct tern_{item.name}_plan : PlanHandle<{item.cpp}> {{ using PlanHandle::PlanHandle; }};"
+            inside, outside = inside + conversions, [*outside, plan, *functions]
+    return inside, outside
 
 
 def source(abi, first_line, items):
-    inside, outside, plans = definitions(abi, items)
-    return "\n".join([first_line, "// clang-format off", f'#include "api/c_{"plan" if plans else "handles"}.h"', "",
+    inside, outside = definitions(abi, items)
+    return "\n".join([first_line, "// clang-format off", '#include "api/c_plan.h"', "",
                       "namespace tern::c {", *inside, "}  // namespace tern::c", "",
                       "using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names",
-                      "using namespace tern::c;  // NOLINT(google-build-using-namespace)", "", *outside, *plans]) + "\n"  # fmt: skip
+                      "using namespace tern::c;  // NOLINT(google-build-using-namespace)", "", *outside]) + "\n"  # fmt: skip

@@ -181,6 +181,7 @@ class CAbi(unittest.TestCase):
         "include/tern/types.h": "enum class Format : int {\n  i2,  // four a byte\n  s8,\n};\n",
         "src/api/abi/tern_c.abi": "// Words.\nenum format Format tern/types.h\n  default = -1  // open\n\nnames format\n\n"
                                   "handle context context\nfn threads(context, size* out) = context.threads()\n",
+        "src/api/abi/plan.abi": "handle $_plan plan destroy\nfn $_plan_bytes($_plan* plan, size* out) = plan.bytes<%>()\n",
         "src/ops/quant/c.abi": "op quant Quant\n// y = x\nproblem\n  int64 m = 1  // rows\n  format format = s8\n"
                                "  later\n  bool strict\n\nargs\n  view x\n",
     }  # fmt: skip
@@ -220,6 +221,8 @@ class CAbi(unittest.TestCase):
         self.assertIn("  int64_t m;  // rows\n  tern_format format;\n  int32_t strict;\n} tern_quant_problem;", op)
         self.assertIn("TERN_C_STRUCT(tern_quant_problem, format, TERN_QUANT_PROBLEM_INIT);", structs)
         self.assertIn("return put(out, context->context.threads());", source)
+        plan = (self.root / "src/api/generated/c_quant.cpp").read_text(encoding="utf-8")
+        self.assertIn("return put(out, plan->plan.bytes<Quant>());", plan)
 
     def test_stale_files(self):
         self.run_tool()

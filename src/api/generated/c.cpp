@@ -446,6 +446,250 @@ tern_status tern_packed_weights_get_info(const tern_packed_weights* weights, con
     return put(out, &weights->info);
   });
 }
+struct tern_ternary_quantize_plan : PlanHandle<TernaryQuantize> { using PlanHandle::PlanHandle; };
+void tern_ternary_quantize_plan_destroy(tern_ternary_quantize_plan* plan) { delete plan; }
+tern_status tern_ternary_quantize_select(const tern_context* context, const tern_ternary_quantize_problem* problem,
+                                         const tern_preference* preference, tern_ternary_quantize_plan** out) {
+  return guarded("tern_ternary_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<TernaryQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_ternary_quantize_explain(const tern_context* context, const tern_ternary_quantize_problem* problem,
+                                          const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                          size_t* length) {
+  return guarded("tern_ternary_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<TernaryQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_quantize_plan_explain(const tern_ternary_quantize_plan* plan, char* buffer,
+                                               size_t buffer_bytes, size_t* length) {
+  return guarded("tern_ternary_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_quantize_plan_can_implement(const tern_ternary_quantize_plan* plan,
+                                                     const tern_ternary_quantize_args* args) {
+  return guarded("tern_ternary_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_ternary_quantize_plan_workspace_bytes(const tern_ternary_quantize_plan* plan, size_t* out) {
+  return guarded("tern_ternary_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_ternary_quantize_plan_run(const tern_ternary_quantize_plan* plan, const tern_stream* stream,
+                                           void* workspace, size_t workspace_bytes,
+                                           const tern_ternary_quantize_args* args) {
+  return guarded("tern_ternary_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_ternary_quantize_plan_get_info(const tern_ternary_quantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_ternary_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_ternary_dequantize_plan : PlanHandle<TernaryDequantize> { using PlanHandle::PlanHandle; };
+void tern_ternary_dequantize_plan_destroy(tern_ternary_dequantize_plan* plan) { delete plan; }
+tern_status tern_ternary_dequantize_select(const tern_context* context, const tern_ternary_dequantize_problem* problem,
+                                           const tern_preference* preference, tern_ternary_dequantize_plan** out) {
+  return guarded("tern_ternary_dequantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<TernaryDequantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_ternary_dequantize_explain(const tern_context* context, const tern_ternary_dequantize_problem* problem,
+                                            const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                            size_t* length) {
+  return guarded("tern_ternary_dequantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<TernaryDequantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_dequantize_plan_explain(const tern_ternary_dequantize_plan* plan, char* buffer,
+                                                 size_t buffer_bytes, size_t* length) {
+  return guarded("tern_ternary_dequantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_dequantize_plan_can_implement(const tern_ternary_dequantize_plan* plan,
+                                                       const tern_ternary_dequantize_args* args) {
+  return guarded("tern_ternary_dequantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_ternary_dequantize_plan_workspace_bytes(const tern_ternary_dequantize_plan* plan, size_t* out) {
+  return guarded("tern_ternary_dequantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_ternary_dequantize_plan_run(const tern_ternary_dequantize_plan* plan, const tern_stream* stream,
+                                             void* workspace, size_t workspace_bytes,
+                                             const tern_ternary_dequantize_args* args) {
+  return guarded("tern_ternary_dequantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_ternary_dequantize_plan_get_info(const tern_ternary_dequantize_plan* plan,
+                                                  const tern_plan_info** out) {
+  return guarded("tern_ternary_dequantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_activation_quantize_plan : PlanHandle<ActivationQuantize> { using PlanHandle::PlanHandle; };
+void tern_activation_quantize_plan_destroy(tern_activation_quantize_plan* plan) { delete plan; }
+tern_status tern_activation_quantize_select(const tern_context* context,
+                                            const tern_activation_quantize_problem* problem,
+                                            const tern_preference* preference, tern_activation_quantize_plan** out) {
+  return guarded("tern_activation_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<ActivationQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_activation_quantize_explain(const tern_context* context,
+                                             const tern_activation_quantize_problem* problem,
+                                             const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                             size_t* length) {
+  return guarded("tern_activation_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<ActivationQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_activation_quantize_plan_explain(const tern_activation_quantize_plan* plan, char* buffer,
+                                                  size_t buffer_bytes, size_t* length) {
+  return guarded("tern_activation_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_activation_quantize_plan_can_implement(const tern_activation_quantize_plan* plan,
+                                                        const tern_activation_quantize_args* args) {
+  return guarded("tern_activation_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_activation_quantize_plan_workspace_bytes(const tern_activation_quantize_plan* plan, size_t* out) {
+  return guarded("tern_activation_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_activation_quantize_plan_run(const tern_activation_quantize_plan* plan, const tern_stream* stream,
+                                              void* workspace, size_t workspace_bytes,
+                                              const tern_activation_quantize_args* args) {
+  return guarded("tern_activation_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_activation_quantize_plan_get_info(const tern_activation_quantize_plan* plan,
+                                                   const tern_plan_info** out) {
+  return guarded("tern_activation_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_linear_plan : PlanHandle<Linear> { using PlanHandle::PlanHandle; };
+void tern_linear_plan_destroy(tern_linear_plan* plan) { delete plan; }
+tern_status tern_linear_select(const tern_context* context, const tern_linear_problem* problem,
+                               const tern_preference* preference, tern_linear_plan** out) {
+  return guarded("tern_linear_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<Linear>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_linear_explain(const tern_context* context, const tern_linear_problem* problem,
+                                const tern_preference* preference, char* buffer, size_t buffer_bytes, size_t* length) {
+  return guarded("tern_linear_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<Linear>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_linear_plan_explain(const tern_linear_plan* plan, char* buffer, size_t buffer_bytes, size_t* length) {
+  return guarded("tern_linear_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_linear_plan_can_implement(const tern_linear_plan* plan, const tern_linear_args* args) {
+  return guarded("tern_linear_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_linear_plan_workspace_bytes(const tern_linear_plan* plan, size_t* out) {
+  return guarded("tern_linear_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_linear_plan_run(const tern_linear_plan* plan, const tern_stream* stream, void* workspace,
+                                 size_t workspace_bytes, const tern_linear_args* args) {
+  return guarded("tern_linear_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_linear_plan_get_info(const tern_linear_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_linear_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
 void tern_kernel_list_destroy(tern_kernel_list* list) { delete list; }
 tern_status tern_kernel_list_create(const tern_context* context, tern_kernel_list** out) {
   return guarded("tern_kernel_list_create", [&](const char* where) -> Status {
@@ -531,7 +775,3 @@ tern_status tern_load_quantized(const tern_context* context, const char* path, t
     return put(out, load_quantized(path, host_memory_of(*context)));
   });
 }
-TERN_DEFINE_PLAN(ternary_quantize, TernaryQuantize);
-TERN_DEFINE_PLAN(ternary_dequantize, TernaryDequantize);
-TERN_DEFINE_PLAN(activation_quantize, ActivationQuantize);
-TERN_DEFINE_PLAN(linear, Linear);

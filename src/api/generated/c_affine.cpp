@@ -102,5 +102,125 @@ tern_status tern_affine_scale_count(int32_t rank, const int64_t* shape, tern_aff
     return put(out, affine_scale_count(cpp_shape, cpp_granularity));
   });
 }
-TERN_DEFINE_PLAN(affine_quantize, AffineQuantize);
-TERN_DEFINE_PLAN(affine_dequantize, AffineDequantize);
+struct tern_affine_quantize_plan : PlanHandle<AffineQuantize> { using PlanHandle::PlanHandle; };
+void tern_affine_quantize_plan_destroy(tern_affine_quantize_plan* plan) { delete plan; }
+tern_status tern_affine_quantize_select(const tern_context* context, const tern_affine_quantize_problem* problem,
+                                        const tern_preference* preference, tern_affine_quantize_plan** out) {
+  return guarded("tern_affine_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<AffineQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_affine_quantize_explain(const tern_context* context, const tern_affine_quantize_problem* problem,
+                                         const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                         size_t* length) {
+  return guarded("tern_affine_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<AffineQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_affine_quantize_plan_explain(const tern_affine_quantize_plan* plan, char* buffer, size_t buffer_bytes,
+                                              size_t* length) {
+  return guarded("tern_affine_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_affine_quantize_plan_can_implement(const tern_affine_quantize_plan* plan,
+                                                    const tern_affine_quantize_args* args) {
+  return guarded("tern_affine_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_affine_quantize_plan_workspace_bytes(const tern_affine_quantize_plan* plan, size_t* out) {
+  return guarded("tern_affine_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_affine_quantize_plan_run(const tern_affine_quantize_plan* plan, const tern_stream* stream,
+                                          void* workspace, size_t workspace_bytes,
+                                          const tern_affine_quantize_args* args) {
+  return guarded("tern_affine_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_affine_quantize_plan_get_info(const tern_affine_quantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_affine_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_affine_dequantize_plan : PlanHandle<AffineDequantize> { using PlanHandle::PlanHandle; };
+void tern_affine_dequantize_plan_destroy(tern_affine_dequantize_plan* plan) { delete plan; }
+tern_status tern_affine_dequantize_select(const tern_context* context, const tern_affine_dequantize_problem* problem,
+                                          const tern_preference* preference, tern_affine_dequantize_plan** out) {
+  return guarded("tern_affine_dequantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<AffineDequantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_affine_dequantize_explain(const tern_context* context, const tern_affine_dequantize_problem* problem,
+                                           const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                           size_t* length) {
+  return guarded("tern_affine_dequantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<AffineDequantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_affine_dequantize_plan_explain(const tern_affine_dequantize_plan* plan, char* buffer,
+                                                size_t buffer_bytes, size_t* length) {
+  return guarded("tern_affine_dequantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_affine_dequantize_plan_can_implement(const tern_affine_dequantize_plan* plan,
+                                                      const tern_affine_dequantize_args* args) {
+  return guarded("tern_affine_dequantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_affine_dequantize_plan_workspace_bytes(const tern_affine_dequantize_plan* plan, size_t* out) {
+  return guarded("tern_affine_dequantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_affine_dequantize_plan_run(const tern_affine_dequantize_plan* plan, const tern_stream* stream,
+                                            void* workspace, size_t workspace_bytes,
+                                            const tern_affine_dequantize_args* args) {
+  return guarded("tern_affine_dequantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_affine_dequantize_plan_get_info(const tern_affine_dequantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_affine_dequantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}

@@ -96,5 +96,129 @@ Result<FakeQuantizeBackward::Args> to_cpp(const char* where, const tern_fake_qua
 using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
-TERN_DEFINE_PLAN(fake_quantize, FakeQuantize);
-TERN_DEFINE_PLAN(fake_quantize_backward, FakeQuantizeBackward);
+struct tern_fake_quantize_plan : PlanHandle<FakeQuantize> { using PlanHandle::PlanHandle; };
+void tern_fake_quantize_plan_destroy(tern_fake_quantize_plan* plan) { delete plan; }
+tern_status tern_fake_quantize_select(const tern_context* context, const tern_fake_quantize_problem* problem,
+                                      const tern_preference* preference, tern_fake_quantize_plan** out) {
+  return guarded("tern_fake_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<FakeQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_fake_quantize_explain(const tern_context* context, const tern_fake_quantize_problem* problem,
+                                       const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                       size_t* length) {
+  return guarded("tern_fake_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<FakeQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_plan_explain(const tern_fake_quantize_plan* plan, char* buffer, size_t buffer_bytes,
+                                            size_t* length) {
+  return guarded("tern_fake_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_plan_can_implement(const tern_fake_quantize_plan* plan,
+                                                  const tern_fake_quantize_args* args) {
+  return guarded("tern_fake_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_fake_quantize_plan_workspace_bytes(const tern_fake_quantize_plan* plan, size_t* out) {
+  return guarded("tern_fake_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_fake_quantize_plan_run(const tern_fake_quantize_plan* plan, const tern_stream* stream, void* workspace,
+                                        size_t workspace_bytes, const tern_fake_quantize_args* args) {
+  return guarded("tern_fake_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_fake_quantize_plan_get_info(const tern_fake_quantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_fake_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_fake_quantize_backward_plan : PlanHandle<FakeQuantizeBackward> { using PlanHandle::PlanHandle; };
+void tern_fake_quantize_backward_plan_destroy(tern_fake_quantize_backward_plan* plan) { delete plan; }
+tern_status tern_fake_quantize_backward_select(const tern_context* context,
+                                               const tern_fake_quantize_backward_problem* problem,
+                                               const tern_preference* preference,
+                                               tern_fake_quantize_backward_plan** out) {
+  return guarded("tern_fake_quantize_backward_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<FakeQuantizeBackward>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_fake_quantize_backward_explain(const tern_context* context,
+                                                const tern_fake_quantize_backward_problem* problem,
+                                                const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                                size_t* length) {
+  return guarded("tern_fake_quantize_backward_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<FakeQuantizeBackward>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_backward_plan_explain(const tern_fake_quantize_backward_plan* plan, char* buffer,
+                                                     size_t buffer_bytes, size_t* length) {
+  return guarded("tern_fake_quantize_backward_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_backward_plan_can_implement(const tern_fake_quantize_backward_plan* plan,
+                                                           const tern_fake_quantize_backward_args* args) {
+  return guarded("tern_fake_quantize_backward_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_fake_quantize_backward_plan_workspace_bytes(const tern_fake_quantize_backward_plan* plan,
+                                                             size_t* out) {
+  return guarded("tern_fake_quantize_backward_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_fake_quantize_backward_plan_run(const tern_fake_quantize_backward_plan* plan,
+                                                 const tern_stream* stream, void* workspace, size_t workspace_bytes,
+                                                 const tern_fake_quantize_backward_args* args) {
+  return guarded("tern_fake_quantize_backward_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_fake_quantize_backward_plan_get_info(const tern_fake_quantize_backward_plan* plan,
+                                                      const tern_plan_info** out) {
+  return guarded("tern_fake_quantize_backward_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}

@@ -93,5 +93,125 @@ tern_status tern_qparams_method_parse(const char* text, tern_qparams_method* out
     return put(out, parse_qparams_method(text));
   });
 }
-TERN_DEFINE_PLAN(choose_qparams, ChooseQparams);
-TERN_DEFINE_PLAN(dynamic_quantize, DynamicQuantize);
+struct tern_choose_qparams_plan : PlanHandle<ChooseQparams> { using PlanHandle::PlanHandle; };
+void tern_choose_qparams_plan_destroy(tern_choose_qparams_plan* plan) { delete plan; }
+tern_status tern_choose_qparams_select(const tern_context* context, const tern_choose_qparams_problem* problem,
+                                       const tern_preference* preference, tern_choose_qparams_plan** out) {
+  return guarded("tern_choose_qparams_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<ChooseQparams>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_choose_qparams_explain(const tern_context* context, const tern_choose_qparams_problem* problem,
+                                        const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                        size_t* length) {
+  return guarded("tern_choose_qparams_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<ChooseQparams>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_choose_qparams_plan_explain(const tern_choose_qparams_plan* plan, char* buffer, size_t buffer_bytes,
+                                             size_t* length) {
+  return guarded("tern_choose_qparams_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_choose_qparams_plan_can_implement(const tern_choose_qparams_plan* plan,
+                                                   const tern_choose_qparams_args* args) {
+  return guarded("tern_choose_qparams_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_choose_qparams_plan_workspace_bytes(const tern_choose_qparams_plan* plan, size_t* out) {
+  return guarded("tern_choose_qparams_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_choose_qparams_plan_run(const tern_choose_qparams_plan* plan, const tern_stream* stream,
+                                         void* workspace, size_t workspace_bytes,
+                                         const tern_choose_qparams_args* args) {
+  return guarded("tern_choose_qparams_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_choose_qparams_plan_get_info(const tern_choose_qparams_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_choose_qparams_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_dynamic_quantize_plan : PlanHandle<DynamicQuantize> { using PlanHandle::PlanHandle; };
+void tern_dynamic_quantize_plan_destroy(tern_dynamic_quantize_plan* plan) { delete plan; }
+tern_status tern_dynamic_quantize_select(const tern_context* context, const tern_dynamic_quantize_problem* problem,
+                                         const tern_preference* preference, tern_dynamic_quantize_plan** out) {
+  return guarded("tern_dynamic_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<DynamicQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_dynamic_quantize_explain(const tern_context* context, const tern_dynamic_quantize_problem* problem,
+                                          const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                          size_t* length) {
+  return guarded("tern_dynamic_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<DynamicQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_dynamic_quantize_plan_explain(const tern_dynamic_quantize_plan* plan, char* buffer,
+                                               size_t buffer_bytes, size_t* length) {
+  return guarded("tern_dynamic_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_dynamic_quantize_plan_can_implement(const tern_dynamic_quantize_plan* plan,
+                                                     const tern_dynamic_quantize_args* args) {
+  return guarded("tern_dynamic_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_dynamic_quantize_plan_workspace_bytes(const tern_dynamic_quantize_plan* plan, size_t* out) {
+  return guarded("tern_dynamic_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_dynamic_quantize_plan_run(const tern_dynamic_quantize_plan* plan, const tern_stream* stream,
+                                           void* workspace, size_t workspace_bytes,
+                                           const tern_dynamic_quantize_args* args) {
+  return guarded("tern_dynamic_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
+    TERN_RETURN_IF_ERROR(watch.status(where));
+    return Status();
+  });
+}
+tern_status tern_dynamic_quantize_plan_get_info(const tern_dynamic_quantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_dynamic_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
