@@ -264,13 +264,9 @@ def to_cpp_definition(abi, struct):
     yield f'  TERN_ASSIGN(given, read_struct(where, "{parameter}", {parameter}));'
     yield f"  {cpp} cpp{{}};"
     for member, value, condition in (read for field in struct.fields for read in abi.to_cpp(field, parameter)):
-        local = re.sub(r"\W", "_", member)
-        lines = [f"cpp.{member} = {value};"]
-        if value.startswith("try "):
-            lines = [f"TERN_ASSIGN({local}, {value.removeprefix('try ')});", f"cpp.{member} = std::move({local});"]
-        if condition:
-            lines = [f"if ({condition}) {{", *("  " + line for line in lines), "}"]
-        yield from ("  " + line for line in lines)
+        is_plain, value = not value.startswith("try "), value.removeprefix("try ")
+        line = f"cpp.{member} = {value};" if is_plain else f"TERN_RETURN_IF_ERROR(set(&cpp.{member}, {value}));"
+        yield f"  if ({condition}) {{ {line} }}" if condition else "  " + line
     yield from ["  return cpp;", "}"]
 
 
@@ -311,10 +307,11 @@ def function_definition(abi, function):
         within = f"TERN_RETURN_IF_ERROR(check_index(where, index, {statement[7:]}.size()))"
         lines.append((within if statement.startswith("within ") else statement) + ";")
     if call.startswith("watch "):
-        keep = f"TERN_ASSIGN(made, {call[6:]});" if out else f"TERN_RETURN_IF_ERROR({call[6:]});"
-        keep = f"auto made = {call[12:]};" if call.startswith("watch first ") else keep
-        lines += ["const ParallelForWatch watch;", keep, "TERN_RETURN_IF_ERROR(watch.status(where));"]
-        call = "std::move(made)" if out else "Status()"
+        first = call.startswith("watch first ")
+        call = call[12 if first else 6 :]
+        check = f"{'' if first else 'if (made.ok()) '}TERN_RETURN_IF_ERROR(watch.status(where));"
+        lines += ["const ParallelForWatch watch;", f"auto made = {call};", check]
+        call = "std::move(made)" if out else "made"
     if last[2] == "buffer":
         call = f"write_text(where, {call}, buffer, buffer_bytes, length)"
     lines += [call, "return {};"] if call.endswith(";") else [f"return put({out}, {call});" if out else f"return {call};"]

@@ -148,6 +148,14 @@ Result<T> read_element(const char* where, const char* array, const T* first, std
   return read_struct(where, array, element);
 }
 
+// Sets a member to what was read for it.
+template <class Member, class T>
+Status set(Member* member, Result<T>&& value) {
+  if (!value.ok()) return std::move(value).error();
+  *member = *std::move(value);
+  return {};
+}
+
 // Fills as much of the caller's struct as both sides know.
 template <class T>
 void write_struct(const T& value, T* out) {

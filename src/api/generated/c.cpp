@@ -61,24 +61,16 @@ tern_tuning face_of(const Tuning& tuning) {
 Result<QuantizeOptions> to_cpp(const char* where, const tern_quantize_options* options) {
   TERN_ASSIGN(given, read_struct(where, "options", options));
   QuantizeOptions cpp{};
-  TERN_ASSIGN(scheme, to_enum(where, "options->scheme", given.scheme, kLastScheme));
-  cpp.scheme = std::move(scheme);
-  if (given.format != TERN_FORMAT_DEFAULT) {
-    TERN_ASSIGN(format, to_enum(where, "options->format", given.format, kLastFormat));
-    cpp.format = std::move(format);
-  }
-  TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(non_finite, to_enum(where, "options->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.scheme, to_enum(where, "options->scheme", given.scheme, kLastScheme)));
+  if (given.format != TERN_FORMAT_DEFAULT) { TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "options->format", given.format, kLastFormat))); }
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_granularity(where, given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "options->non_finite", given.non_finite, kLastNonFinite)));
   cpp.measure_quality = given.measure_quality != 0;
-  TERN_ASSIGN(scale, to_scales(where, given.scale, given.scale_count));
-  cpp.scale = std::move(scale);
+  TERN_RETURN_IF_ERROR(set(&cpp.scale, to_scales(where, given.scale, given.scale_count)));
   cpp.tolerance.min_sqnr_db = limit(given.min_sqnr_db);
   cpp.tolerance.min_cosine = limit(given.min_cosine);
   cpp.tolerance.max_zero_fraction = limit(given.max_zero_fraction);
-  TERN_ASSIGN(preference, to_preference(where, given.preference));
-  cpp.preference = std::move(preference);
+  TERN_RETURN_IF_ERROR(set(&cpp.preference, to_preference(where, given.preference)));
   cpp.device_bytes = given.device_bytes;
   cpp.ensure_ready = given.ensure_ready != 0;
   cpp.validate = given.validate != 0;
@@ -139,30 +131,21 @@ Result<TernaryQuantize::Problem> to_cpp(const char* where, const tern_ternary_qu
   TernaryQuantize::Problem cpp{};
   cpp.rows = given.rows;
   cpp.k = given.k;
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme));
-  cpp.scheme = std::move(scheme);
-  TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_granularity(where, given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.scale_given = given.scale_given != 0;
   return cpp;
 }
 Result<TernaryQuantize::Args> to_cpp(const char* where, const tern_ternary_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   TernaryQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
-  cpp.codes = std::move(codes);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(given_scale, to_view(where, "given_scale", given.given_scale));
-  cpp.given_scale = std::move(given_scale);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.codes, to_view(where, "codes", given.codes)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.given_scale, to_view(where, "given_scale", given.given_scale)));
   return cpp;
 }
 Result<TernaryDequantize::Problem> to_cpp(const char* where, const tern_ternary_dequantize_problem* problem) {
@@ -170,25 +153,18 @@ Result<TernaryDequantize::Problem> to_cpp(const char* where, const tern_ternary_
   TernaryDequantize::Problem cpp{};
   cpp.rows = given.rows;
   cpp.k = given.k;
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme));
-  cpp.scheme = std::move(scheme);
-  TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_granularity(where, given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
   return cpp;
 }
 Result<TernaryDequantize::Args> to_cpp(const char* where, const tern_ternary_dequantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   TernaryDequantize::Args cpp{};
-  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
-  cpp.codes = std::move(codes);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(y, to_view(where, "y", given.y));
-  cpp.y = std::move(y);
+  TERN_RETURN_IF_ERROR(set(&cpp.codes, to_view(where, "codes", given.codes)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.y, to_view(where, "y", given.y)));
   return cpp;
 }
 Result<ActivationQuantize::Problem> to_cpp(const char* where, const tern_activation_quantize_problem* problem) {
@@ -196,23 +172,17 @@ Result<ActivationQuantize::Problem> to_cpp(const char* where, const tern_activat
   ActivationQuantize::Problem cpp{};
   cpp.m = given.m;
   cpp.k = given.k;
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   return cpp;
 }
 Result<ActivationQuantize::Args> to_cpp(const char* where, const tern_activation_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   ActivationQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(q, to_view(where, "q", given.q));
-  cpp.q = std::move(q);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(sums, to_view(where, "sums", given.sums));
-  cpp.sums = std::move(sums);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.q, to_view(where, "q", given.q)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.sums, to_view(where, "sums", given.sums)));
   return cpp;
 }
 Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* problem) {
@@ -220,16 +190,11 @@ Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* pro
   Linear::Problem cpp{};
   cpp.m_max = given.m_max;
   cpp.k = given.k;
-  TERN_ASSIGN(x_dtype, to_enum(where, "problem->x_dtype", given.x_dtype, kLastDType));
-  cpp.x_dtype = std::move(x_dtype);
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastLinearMath));
-  cpp.math = std::move(math);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(matrices, to_matrices(where, given.matrices, given.matrix_count));
-  cpp.matrices = std::move(matrices);
+  TERN_RETURN_IF_ERROR(set(&cpp.x_dtype, to_enum(where, "problem->x_dtype", given.x_dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastLinearMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.matrices, to_matrices(where, given.matrices, given.matrix_count)));
   return cpp;
 }
 tern_kernel_info face_of(const KernelDescription& kernel, const KernelFace& face) {
@@ -346,8 +311,8 @@ tern_status tern_quantize(const tern_context* context, const tern_tensor_view* x
     TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
     TERN_ASSIGN(cpp_options, to_cpp(where, options));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, quantize(context->context, cpp_x, cpp_options));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = quantize(context->context, cpp_x, cpp_options);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -357,8 +322,8 @@ tern_status tern_dequantize(const tern_context* context, const tern_quantized* q
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"quantized", quantized}}));
     TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, dequantize(context->context, quantized->tensor, cpp_dtype));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = dequantize(context->context, quantized->tensor, cpp_dtype);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -388,8 +353,8 @@ tern_status tern_measure_quality(const tern_context* context, const tern_tensor_
     TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
     TERN_ASSIGN(cpp_non_finite, to_enum(where, "non_finite", non_finite, kLastNonFinite));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, measure_quality(context->context, cpp_x, quantized->tensor, cpp_non_finite));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = measure_quality(context->context, cpp_x, quantized->tensor, cpp_non_finite);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -424,8 +389,8 @@ tern_status tern_packed_weights_create(const tern_context* context, const tern_t
     TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
     TERN_ASSIGN(cpp_memory, to_array<std::byte>(where, "memory", memory, "memory_bytes", memory_bytes));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, PackedWeights::pack(context->context, cpp_codes, cpp_scales, n, k, cpp_granularity, cpp_memory, cpp_format));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = PackedWeights::pack(context->context, cpp_codes, cpp_scales, n, k, cpp_granularity, cpp_memory, cpp_format);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -435,8 +400,8 @@ tern_status tern_packed_weights_create_from_quantized(const tern_context* contex
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"quantized", quantized}}));
     TERN_ASSIGN(cpp_memory, to_array<std::byte>(where, "memory", memory, "memory_bytes", memory_bytes));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, PackedWeights::pack(context->context, quantized->tensor, cpp_memory));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = PackedWeights::pack(context->context, quantized->tensor, cpp_memory);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -496,9 +461,9 @@ tern_status tern_ternary_quantize_plan_run(const tern_ternary_quantize_plan* pla
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_ternary_quantize_plan_get_info(const tern_ternary_quantize_plan* plan, const tern_plan_info** out) {
@@ -557,9 +522,9 @@ tern_status tern_ternary_dequantize_plan_run(const tern_ternary_dequantize_plan*
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_ternary_dequantize_plan_get_info(const tern_ternary_dequantize_plan* plan,
@@ -621,9 +586,9 @@ tern_status tern_activation_quantize_plan_run(const tern_activation_quantize_pla
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_activation_quantize_plan_get_info(const tern_activation_quantize_plan* plan,
@@ -679,9 +644,9 @@ tern_status tern_linear_plan_run(const tern_linear_plan* plan, const tern_stream
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_linear_plan_get_info(const tern_linear_plan* plan, const tern_plan_info** out) {

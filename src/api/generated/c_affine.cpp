@@ -13,52 +13,36 @@ static_assert(static_cast<int>(TERN_AFFINE_MATH_TORCH_CUDA) == static_cast<int>(
 Result<AffineQuantize::Problem> to_cpp(const char* where, const tern_affine_quantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   AffineQuantize::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
   cpp.zero_points = given.zero_points != 0;
   cpp.q_min = given_bound(given, given.q_min);
   cpp.q_max = given_bound(given, given.q_max);
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
-  cpp.math = std::move(math);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastAffineMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.even_groups = given.even_groups != 0;
   return cpp;
 }
 Result<AffineQuantize::Args> to_cpp(const char* where, const tern_affine_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   AffineQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
-  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
-  cpp.codes = std::move(codes);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
+  TERN_RETURN_IF_ERROR(set(&cpp.codes, to_view(where, "codes", given.codes)));
   return cpp;
 }
 Result<AffineDequantize::Problem> to_cpp(const char* where, const tern_affine_dequantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   AffineDequantize::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
   cpp.zero_points = given.zero_points != 0;
   cpp.even_groups = given.even_groups != 0;
   return cpp;
@@ -66,14 +50,10 @@ Result<AffineDequantize::Problem> to_cpp(const char* where, const tern_affine_de
 Result<AffineDequantize::Args> to_cpp(const char* where, const tern_affine_dequantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   AffineDequantize::Args cpp{};
-  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
-  cpp.codes = std::move(codes);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
-  TERN_ASSIGN(y, to_view(where, "y", given.y));
-  cpp.y = std::move(y);
+  TERN_RETURN_IF_ERROR(set(&cpp.codes, to_view(where, "codes", given.codes)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
+  TERN_RETURN_IF_ERROR(set(&cpp.y, to_view(where, "y", given.y)));
   return cpp;
 }
 }  // namespace tern::c
@@ -152,9 +132,9 @@ tern_status tern_affine_quantize_plan_run(const tern_affine_quantize_plan* plan,
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_affine_quantize_plan_get_info(const tern_affine_quantize_plan* plan, const tern_plan_info** out) {
@@ -213,9 +193,9 @@ tern_status tern_affine_dequantize_plan_run(const tern_affine_dequantize_plan* p
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_affine_dequantize_plan_get_info(const tern_affine_dequantize_plan* plan, const tern_plan_info** out) {

@@ -39,8 +39,7 @@ tern_stored_tensor face_of(const StoredTensor& tensor) {
 Result<OpenOptions> to_cpp(const char* where, const tern_open_options* options) {
   TERN_ASSIGN(given, read_struct(where, "options", options));
   OpenOptions cpp{};
-  TERN_ASSIGN(gguf_types, to_gguf_types(where, given.gguf_types, given.gguf_type_count));
-  cpp.gguf_types = std::move(gguf_types);
+  TERN_RETURN_IF_ERROR(set(&cpp.gguf_types, to_gguf_types(where, given.gguf_types, given.gguf_type_count)));
   return cpp;
 }
 tern_checkpoint_info face_of(const Checkpoint& checkpoint) {

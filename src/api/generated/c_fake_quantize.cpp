@@ -6,23 +6,16 @@ namespace tern::c {
 Result<FakeQuantize::Problem> to_cpp(const char* where, const tern_fake_quantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   FakeQuantize::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
   cpp.zero_points = given.zero_points != 0;
   cpp.q_min = given_bound(given, given.q_min);
   cpp.q_max = given_bound(given, given.q_max);
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
-  cpp.math = std::move(math);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastAffineMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.even_groups = given.even_groups != 0;
   cpp.mask = given.mask != 0;
   cpp.strict = given.strict != 0;
@@ -31,38 +24,26 @@ Result<FakeQuantize::Problem> to_cpp(const char* where, const tern_fake_quantize
 Result<FakeQuantize::Args> to_cpp(const char* where, const tern_fake_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   FakeQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
-  TERN_ASSIGN(y, to_view(where, "y", given.y));
-  cpp.y = std::move(y);
-  TERN_ASSIGN(mask, to_view(where, "mask", given.mask));
-  cpp.mask = std::move(mask);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
+  TERN_RETURN_IF_ERROR(set(&cpp.y, to_view(where, "y", given.y)));
+  TERN_RETURN_IF_ERROR(set(&cpp.mask, to_view(where, "mask", given.mask)));
   return cpp;
 }
 Result<FakeQuantizeBackward::Problem> to_cpp(const char* where, const tern_fake_quantize_backward_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   FakeQuantizeBackward::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
   cpp.zero_points = given.zero_points != 0;
   cpp.q_min = given_bound(given, given.q_min);
   cpp.q_max = given_bound(given, given.q_max);
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
-  cpp.math = std::move(math);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastAffineMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.even_groups = given.even_groups != 0;
   cpp.strict = given.strict != 0;
   cpp.from_mask = given.from_mask != 0;
@@ -73,22 +54,14 @@ Result<FakeQuantizeBackward::Problem> to_cpp(const char* where, const tern_fake_
 Result<FakeQuantizeBackward::Args> to_cpp(const char* where, const tern_fake_quantize_backward_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   FakeQuantizeBackward::Args cpp{};
-  TERN_ASSIGN(grad_y, to_view(where, "grad_y", given.grad_y));
-  cpp.grad_y = std::move(grad_y);
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
-  TERN_ASSIGN(mask, to_view(where, "mask", given.mask));
-  cpp.mask = std::move(mask);
-  TERN_ASSIGN(grad_x, to_view(where, "grad_x", given.grad_x));
-  cpp.grad_x = std::move(grad_x);
-  TERN_ASSIGN(grad_scales, to_view(where, "grad_scales", given.grad_scales));
-  cpp.grad_scales = std::move(grad_scales);
-  TERN_ASSIGN(grad_zero_points, to_view(where, "grad_zero_points", given.grad_zero_points));
-  cpp.grad_zero_points = std::move(grad_zero_points);
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_y, to_view(where, "grad_y", given.grad_y)));
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
+  TERN_RETURN_IF_ERROR(set(&cpp.mask, to_view(where, "mask", given.mask)));
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_x, to_view(where, "grad_x", given.grad_x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_scales, to_view(where, "grad_scales", given.grad_scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_zero_points, to_view(where, "grad_zero_points", given.grad_zero_points)));
   return cpp;
 }
 }  // namespace tern::c
@@ -145,9 +118,9 @@ tern_status tern_fake_quantize_plan_run(const tern_fake_quantize_plan* plan, con
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_fake_quantize_plan_get_info(const tern_fake_quantize_plan* plan, const tern_plan_info** out) {
@@ -210,9 +183,9 @@ tern_status tern_fake_quantize_backward_plan_run(const tern_fake_quantize_backwa
     TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
     TERN_ASSIGN(cpp_args, to_cpp(where, args));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(plan->plan.run(stream->stream, cpp_workspace, cpp_args));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 tern_status tern_fake_quantize_backward_plan_get_info(const tern_fake_quantize_backward_plan* plan,

@@ -6,8 +6,7 @@ namespace tern::c {
 Result<LayoutSpec> to_cpp(const char* where, const tern_layout_spec* spec) {
   TERN_ASSIGN(given, read_struct(where, "spec", spec));
   LayoutSpec cpp{};
-  TERN_ASSIGN(layout, to_enum(where, "spec->layout", given.layout, kLastLayout));
-  cpp.layout = std::move(layout);
+  TERN_RETURN_IF_ERROR(set(&cpp.layout, to_enum(where, "spec->layout", given.layout, kLastLayout)));
   cpp.tiles.tile_rows = given.tile_rows;
   cpp.tiles.tile_columns = given.tile_columns;
   cpp.tiles.block_rows = given.block_rows;
@@ -117,8 +116,8 @@ tern_status tern_packed_weights_create_from_layout(const tern_context* context, 
     TERN_ASSIGN(cpp_granularity, to_granularity(where, granularity));
     TERN_ASSIGN(cpp_memory, to_array<std::byte>(where, "memory", memory, "memory_bytes", memory_bytes));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, PackedWeights::pack(context->context, cpp_spec, cpp_bytes, n, k, cpp_scales, cpp_granularity, cpp_memory));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = PackedWeights::pack(context->context, cpp_spec, cpp_bytes, n, k, cpp_scales, cpp_granularity, cpp_memory);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }

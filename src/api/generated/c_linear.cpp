@@ -28,9 +28,9 @@ tern_status tern_w2a8_gemv(const tern_context* context, const tern_packed_weight
     TERN_ASSIGN(cpp_a, to_view(where, "a", *a));
     TERN_ASSIGN(cpp_out, to_view(where, "out", *out));
     const ParallelForWatch watch;
-    TERN_RETURN_IF_ERROR(w2a8_gemv(context->context, weights->weights, cpp_a, cpp_out, m, k, stream_index));
-    TERN_RETURN_IF_ERROR(watch.status(where));
-    return Status();
+    auto made = w2a8_gemv(context->context, weights->weights, cpp_a, cpp_out, m, k, stream_index);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
   });
 }
 void tern_precision_reports_destroy(tern_precision_reports* reports) { delete reports; }
@@ -42,8 +42,8 @@ tern_status tern_validate_precision_accuracy(const tern_context* context, const 
     TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
     TERN_ASSIGN(cpp_precision, to_enum(where, "precision", precision, kLastPrecision));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, validate_precision_accuracy(context->context, weights->tensor, cpp_x, cpp_precision));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = validate_precision_accuracy(context->context, weights->tensor, cpp_x, cpp_precision);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -54,8 +54,8 @@ tern_status tern_benchmark_precision_modes(const tern_context* context, const te
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"weights", weights}, {"x", x}}));
     TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, benchmark_precision_modes(context->context, weights->tensor, cpp_x, min_sqnr_db));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = benchmark_precision_modes(context->context, weights->tensor, cpp_x, min_sqnr_db);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }

@@ -17,18 +17,10 @@ static_assert(static_cast<int>(TERN_WEIGHT_SCALE_DIVIDES) == static_cast<int>(We
 Result<ReadOptions> to_cpp(const char* where, const tern_read_options* options) {
   TERN_ASSIGN(given, read_struct(where, "options", options));
   ReadOptions cpp{};
-  TERN_ASSIGN(open_gguf_types, to_gguf_types(where, given.gguf_types, given.gguf_type_count));
-  cpp.open.gguf_types = std::move(open_gguf_types);
-  if (given.i2_s != TERN_LAYOUT_DEFAULT) {
-    TERN_ASSIGN(i2_s, to_enum(where, "options->i2_s", given.i2_s, kLastLayout));
-    cpp.i2_s = std::move(i2_s);
-  }
-  if (given.weight_scale != TERN_WEIGHT_SCALE_DEFAULT) {
-    TERN_ASSIGN(weight_scale, to_enum(where, "options->weight_scale", given.weight_scale, kLastWeightScale));
-    cpp.weight_scale = std::move(weight_scale);
-  }
-  TERN_ASSIGN(tiles, to_tiles(given.kernel_config));
-  cpp.tiles = std::move(tiles);
+  TERN_RETURN_IF_ERROR(set(&cpp.open.gguf_types, to_gguf_types(where, given.gguf_types, given.gguf_type_count)));
+  if (given.i2_s != TERN_LAYOUT_DEFAULT) { TERN_RETURN_IF_ERROR(set(&cpp.i2_s, to_enum(where, "options->i2_s", given.i2_s, kLastLayout))); }
+  if (given.weight_scale != TERN_WEIGHT_SCALE_DEFAULT) { TERN_RETURN_IF_ERROR(set(&cpp.weight_scale, to_enum(where, "options->weight_scale", given.weight_scale, kLastWeightScale))); }
+  TERN_RETURN_IF_ERROR(set(&cpp.tiles, to_tiles(given.kernel_config)));
   return cpp;
 }
 tern_model_tensor face_of(const ModelTensor& tensor, const tern_layout_spec* spec) {
@@ -91,38 +83,22 @@ tern_model_report_info face_of(const ModelReport& report) {
 Result<WriteOptions> to_cpp(const char* where, const tern_write_options* options) {
   TERN_ASSIGN(given, read_struct(where, "options", options));
   WriteOptions cpp{};
-  if (given.container != TERN_CONTAINER_DEFAULT) {
-    TERN_ASSIGN(container, to_enum(where, "options->container", given.container, kLastContainer));
-    cpp.container = std::move(container);
-  }
-  if (given.layout != TERN_LAYOUT_DEFAULT) {
-    TERN_ASSIGN(layout, to_enum(where, "options->layout", given.layout, kLastLayout));
-    cpp.layout = std::move(layout);
-  }
-  TERN_ASSIGN(tiles, to_tiles(given.kernel_config));
-  cpp.tiles = std::move(tiles);
+  if (given.container != TERN_CONTAINER_DEFAULT) { TERN_RETURN_IF_ERROR(set(&cpp.container, to_enum(where, "options->container", given.container, kLastContainer))); }
+  if (given.layout != TERN_LAYOUT_DEFAULT) { TERN_RETURN_IF_ERROR(set(&cpp.layout, to_enum(where, "options->layout", given.layout, kLastLayout))); }
+  TERN_RETURN_IF_ERROR(set(&cpp.tiles, to_tiles(given.kernel_config)));
   cpp.tl2_id = given.tl2_id;
   cpp.quantize = given.quantize != 0;
-  TERN_ASSIGN(scheme, to_enum(where, "options->scheme", given.scheme, kLastScheme));
-  cpp.scheme = std::move(scheme);
-  TERN_ASSIGN(non_finite, to_enum(where, "options->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
-  if (given.granularity != nullptr) {
-    TERN_ASSIGN(granularity, to_granularity(where, *given.granularity));
-    cpp.granularity = std::move(granularity);
-  }
+  TERN_RETURN_IF_ERROR(set(&cpp.scheme, to_enum(where, "options->scheme", given.scheme, kLastScheme)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "options->non_finite", given.non_finite, kLastNonFinite)));
+  if (given.granularity != nullptr) { TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_granularity(where, *given.granularity))); }
   cpp.match_bitnet = given.match_bitnet != 0;
   cpp.lossy = to_lossy(given.lossy);
   cpp.include = text_or_empty(given.include);
   cpp.exclude = text_or_empty(given.exclude);
   cpp.drop = text_or_empty(given.drop);
-  if (given.embeddings != nullptr) {
-    TERN_ASSIGN(embeddings, parse_stored_type(given.embeddings));
-    cpp.embeddings = std::move(embeddings);
-  }
+  if (given.embeddings != nullptr) { TERN_RETURN_IF_ERROR(set(&cpp.embeddings, parse_stored_type(given.embeddings))); }
   cpp.architecture = text_or_empty(given.architecture);
-  TERN_ASSIGN(preference, to_preference(where, given.preference));
-  cpp.preference = std::move(preference);
+  TERN_RETURN_IF_ERROR(set(&cpp.preference, to_preference(where, given.preference)));
   cpp.histograms = given.histograms != 0;
   return cpp;
 }
@@ -215,8 +191,8 @@ tern_status tern_model_read(const tern_context* context, const tern_model* model
   return guarded("tern_model_read", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"model", model}}));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, model->model.read(context->context, index));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = model->model.read(context->context, index);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -225,8 +201,8 @@ tern_status tern_packed_weights_load(const tern_context* context, const tern_mod
   return guarded("tern_packed_weights_load", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"model", model}, {"tensor", tensor}}));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, load_weights(context->context, model->model, tensor));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = load_weights(context->context, model->model, tensor);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -262,8 +238,8 @@ tern_status tern_inspect_tensor(const tern_context* context, const tern_model* m
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"model", model}}));
     TERN_RETURN_IF_ERROR(check_index(where, index, model->tensors.size()));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, inspect_tensor(context->context, model->model, index));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = inspect_tensor(context->context, model->model, index);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
