@@ -1,14 +1,12 @@
 """The descriptions of the C ABI, read: src/api/abi/tern_c*.abi, one for each header, and src/ops/<op>/c.abi.
 
-A description is the header without what can be derived. Types and names are written without their tern_. What begins
-with no keyword below (comments, blank lines, typedefs, macros) goes into the header as it is. Includes at the top come
-before the declarations, later ones after them.
+A description is the header without what can be derived, names without their tern_. What begins with no keyword (comments,
+blank lines, typedefs, macros) goes into the header as it is; includes below the first declaration come after the last.
 
   enum linear_math LinearMath tern/linear.h   the values of a C++ enum; `prefix GRID`: their names begin with TERN_GRID_
     w2a8      // comment                      the comment, in place of the one in C++; none: no comment
     automatic as auto | default = -1          another name; a value that only C has
-  names dtype math:linear_math                tern_dtype_name(dtype), tern_linear_math_name(math)
-  parses dtype                                tern_dtype_parse()
+  names dtype math:linear_math | parses dtype tern_dtype_name(dtype), tern_linear_math_name(math) | tern_dtype_parse()
   handle model model close                    an opaque type, which C++ calls get as its member `model`, and what frees it
   struct x [plain] [init] [-> Cpp name] [<- Cpp name, more parameters]
                                               init: has TERN_X_INIT and may grow; plain: without struct_size;
@@ -16,12 +14,12 @@ before the declarations, later ones after them.
     format format = s8  // comment            a field with its default; without a comment several names may follow a type
       -> member = try f(given.format) <- .get()   its value in C++ and from C++, where they do not follow from its type
     later                                     fields below were not in the first version of the struct
-  op affine_quantize AffineQuantize           then `problem` and `args`, structs of the op; declares and defines its plan
+  op affine_quantize AffineQuantize           then `problem` and `args`, structs of the op; plan.abi has its plan's functions
   use affine_quantize                         the op's description goes here; an op that no header uses gets its own
   fn name(context, view x, size* out) = call  an entry point. The call uses the parameters' values in C++. Before it,
-                                              `watch` checks the caller's parallel-for, `at` takes the element at index;
-                                              statements may stand before it, `within x;` checks index. Without a call
-                                              the function is written by hand
+                                              `watch` checks the caller's parallel-for after it (`watch first`: even if it
+                                              failed), `at` takes the element at index; statements may stand before it,
+                                              `within x;` checks index. Without a call it is written by hand
 """
 import re
 from collections import namedtuple
@@ -33,7 +31,7 @@ Field = namedtuple("Field", "type name default to of comment")  # to, of: the ex
 Struct = namedtuple("Struct", "name fields comment first flags to made_of")  # first: the fields of the first version
 Handle = namedtuple("Handle", "name member comment")
 Function = namedtuple("Function", "returns name parameters expression comment")
-Op = namedtuple("Op", "name cpp items")
+Op = namedtuple("Op", "name cpp items plan")  # plan: what plan.abi yields for it
 Use = namedtuple("Use", "op")
 KEYWORDS = ("enum", "names", "parses", "handle", "struct", "op", "problem", "args", "use", "fn")
 
@@ -80,12 +78,13 @@ class Reader:
     def __init__(self, root):
         self.root = root
         self.enums = {}
-        self.current = None  # op
+        self.current = None  # the op that c.abi is of
 
-    def read(self, path):
-        """The items of a description."""
+    def read(self, path, name="$", cpp="%"):
+        """The items of a description; plan.abi has $ and % where each op has its names."""
+        text = path.read_text(encoding="utf-8").replace("$", name).replace("%", cpp)
         blocks, items = [], []  # a block is an unindented line with the indented ones below it
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(text.splitlines(), 1):
             if line.startswith("  ") and blocks and blocks[-1][1].split(" ", 1)[0] in KEYWORDS:
                 blocks[-1][2].append(line.strip())
             else:
@@ -101,18 +100,13 @@ class Reader:
                 raise Problem(f"{where}: cannot read '{line}'") from None
         return items
 
-    def read_op(self, path):
-        items = self.read(path)
-        return self.current._replace(items=items)
-
     def enum(self, line, below):
         _, name, cpp, header, *prefix = line.split()
         prefix = f"TERN_{prefix[1] if prefix else name.upper()}_".replace("TERN_-_", "TERN_")
         notes, names, values = {}, {}, []
         for code, comment in map(split_comment, below):
             if "=" in code:
-                only, number = code.split("=")
-                values.append(Value(prefix + only.strip().upper(), int(number), None, comment))
+                values.append(Value(prefix + code.split()[0].upper(), int(code.split()[2]), None, comment))
                 continue
             if " as " in code:
                 code, names[code.split()[0]] = code.split(" as ")
@@ -125,8 +119,8 @@ class Reader:
         self.enums[name] = Enum(name, cpp, prefix, values)
         return [self.enums[name]]
 
-    def names(self, line, below):
-        for word in [*line.split()[1:], *below]:
+    def names(self, line, _):
+        for word in line.split()[1:]:
             parameter, _, name = word.rpartition(":")
             call = f"word({parameter or name}, {last_of(self.enums[name].cpp)})"
             yield Function("const char*", f"{name}_name", f"{name} {parameter or name}", call, "")
@@ -138,8 +132,9 @@ class Reader:
     def handle(self, line, _):
         code, comment = split_comment(line)
         _, name, member, *end = [*code.split(), ""] if len(code.split()) < 3 else code.split()
-        freed = [Function("void", f"{name}_{end[0]}", f"{name}* {name.split('_')[-1]}", "delete", "")] if end else []
-        return [Handle(name, member, comment), *freed]
+        yield Handle(name, member, comment)
+        if end:
+            yield Function("void", f"{name}_{end[0]}", f"{name}* {name.split('_')[-1]}", "delete", "")
 
     def struct(self, line, below, name="", to=None):
         code, comment = split_comment(line)
@@ -168,13 +163,13 @@ class Reader:
 
     def op_struct(self, line, below):
         kind, *by_hand = split_comment(line)[0].split()
-        to = () if by_hand else (f"{self.current.cpp}::{kind.capitalize()}", kind)
+        to = ("" if by_hand else f"{self.current.cpp}::{kind.capitalize()}", kind)
         return self.struct(line.replace(kind, f"{kind} {kind} init", 1), below, f"{self.current.name}_{kind}", to)
 
     problem = args = op_struct
 
     def op(self, line, _):
-        self.current = Op(*line.split()[1:], [])
+        self.current = Op(*line.split()[1:], [], [])
         return []
 
     def use(self, line, _):

@@ -3,7 +3,7 @@ import itertools
 import re
 import textwrap
 
-from c_abi_read import Enum, Function, Handle, Op, Problem, Struct, Text, Use, last_of
+from c_abi_read import Enum, Function, Handle, Op, Problem, Struct, Text, last_of
 
 WIDTH = 120
 C_WORDS = {"int64": "int64_t", "int32": "int32_t", "uint64": "uint64_t", "size": "size_t", "bool": "int32_t",
@@ -33,7 +33,6 @@ FACES = {"view": "face_of({})", "granularity": "face_of({})", "device_id": "face
 PARAMETERS = {
     "view": ("const tern_tensor_view* $", "$", 'try to_view(where, "$", *$)'),
     "text": ("const char* $", "$", "$"),
-    "bool": ("int32_t $", "", "$ != 0"),
     "granularity": ("tern_granularity $", "", "try to_granularity(where, $)"),
     "affine_granularity": ("tern_affine_granularity $", "", 'try to_affine_granularity(where, "$", $)'),
     "shape": ("int32_t rank, const int64_t* $", "", 'try to_shape(where, "$", rank, $)'),
@@ -43,20 +42,21 @@ PARAMETERS = {
     "out_bytes": ("void* bytes, size_t byte_count", "", "try to_array<std::uint8_t>(%)"),
     "scales": ("const float* scales, size_t scale_count", "", "try to_array<const float>(%)"),
     "out_scales": ("float* scales, size_t scale_count", "", "try to_array<float>(%)"),
+    "preference": ("const tern_preference* $", "", "try to_preference(where, $)"),
+    "workspace": ("void* workspace, size_t workspace_bytes", "", "try to_array<std::byte>(%)"),
     "memory": ("void* memory, size_t memory_bytes", "", "try to_array<std::byte>(%)"),
     "buffer": ("char* buffer, size_t buffer_bytes, size_t* length", "length", "buffer"),
     "progress": ("tern_progress_fn $, void* $_user", "", "adapt($, $_user)"),
-    "model_progress": ("tern_model_progress_fn progress, void* progress_user", "", "progress"),
+    "model_progress": ("tern_model_progress_fn $, void* $_user", "", "adapt(watch, $, $_user)"),
     "writer": ("tern_write_fn writer, void* writer_user", "reinterpret_cast<const void*>(writer)",
                "adapt(writer, writer_user, where)"),
 }  # fmt: skip
 
 
-def wrapped(start, parts, end, indent):
-    """start + parts separated by commas + end, on lines of WIDTH, the later ones indented."""
-    words = [f"{part}," for part in parts[:-1]] + parts[-1:]
-    text = (start + "\n".join(words) + end).replace(" ", "\0").replace("\n", " ")
-    lines = textwrap.wrap(text, WIDTH, subsequent_indent="\0" * indent, break_long_words=False, break_on_hyphens=False)
+def wrapped(start, parts, end):
+    """start + parts separated by commas + end, on lines of WIDTH, the later ones indented as far as the first part."""
+    text = (start + ",\n".join(parts) + end).replace(" ", "\0").replace("\n", " ")
+    lines = textwrap.wrap(text, WIDTH, subsequent_indent="\0" * len(start), break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
 
 
@@ -73,19 +73,21 @@ def column(rows):
             yield "  " + with_comment(code.ljust(width) if width + len(comment) + 7 <= WIDTH else code, comment)
 
 
+def grows(struct):
+    return "init" in struct.flags and "plain" not in struct.flags
+
+
 class Abi:
     """All descriptions together: what the names in them are."""
 
-    def __init__(self, items, ops):
-        items = [*items, *(item for op in ops.values() for item in op.items)]
-        self.ops = ops
+    def __init__(self, items):
+        items = [*items, *(inner for item in items if isinstance(item, Op) for inner in [*item.items, *item.plan])]
         self.enums, self.structs, self.handles = (
             {item.name: item for item in items if isinstance(item, kind)} for kind in (Enum, Struct, Handle)
         )
         self.known = {*self.enums, *self.structs, *self.handles}
-        for item in items:
-            if isinstance(item, Text):
-                self.known |= set(re.findall(r"^typedef .*?\btern_(\w+_fn)\)", item.line))
+        texts = [item.line for item in items if isinstance(item, Text)]
+        self.known |= set(re.findall(r"^typedef .*?\btern_(\w+_fn)\)", "\n".join(texts), re.MULTILINE))
 
     def c_type(self, text):
         """`const layout_spec*` as C writes it."""
@@ -98,9 +100,6 @@ class Abi:
             return C_WORDS.get(match[0], match[0])
 
         return re.sub(r"\w+", word, text)
-
-    def grows(self, struct):
-        return "init" in struct.flags and "plain" not in struct.flags
 
     # Fields.
 
@@ -126,16 +125,14 @@ class Abi:
     def to_cpp(self, field, parameter):
         """[(member of the C++ struct, expression, condition)] that read this field."""
         member, text = field.name, field.to
-        if text == "skip":
-            return []
+        if text == "skip" or not member:  # or a comment
+            return
         if match := re.fullmatch(r"([\w.]+)(?: = (.*))?", text):
             member, text = match[1], match[2] or ""
-        made = []
         for name in member.split(", "):
             value = text or self.value_in_cpp(field, name if "," in member else field.name, parameter)
             condition, _, value = value[3:].partition(": ") if value.startswith("if ") else ("", "", value)
-            made.append((name, value, condition))
-        return made
+            yield name, value, condition
 
     def value_in_cpp(self, field, name, parameter):
         if field.type in self.enums:
@@ -153,7 +150,7 @@ class Abi:
             return f"static_cast<tern_{field.type}>({value})"
         if field.type == "text" and not field.of:
             return value + ".c_str()"
-        if field.of and field.type in ("int32", "int64", "uint64", "size") and "[" not in field.name:
+        if field.of and C_WORDS.get(field.type, "").endswith("_t") and field.type != "bool" and "[" not in field.name:
             return f"static_cast<{C_WORDS[field.type]}>({value})"
         return FACES.get(field.type, "{}").format(value)
 
@@ -184,7 +181,7 @@ class Abi:
     def signature(self, function, before, end):
         parts = [part for entry in self.parameters(function) for part in entry[0].split(", ")]
         start = f"{before}{self.c_type(function.returns) or 'tern_status'} tern_{function.name}("
-        return wrapped(start, parts or ["void"], end, len(start))
+        return wrapped(start, parts or ["void"], end)
 
 
 # Headers.
@@ -203,10 +200,10 @@ def struct_in_header(abi, struct):
         *before, last = abi.declaration(field).split("\n  ") if field.name else [field.comment]
         rows += [*((line, "") for line in before), (last, field.comment if field.name else "")]
         values += abi.defaults(field) if field.name else []
-    is_declared = struct.name in abi.handles
-    lines = [f"{'' if is_declared else 'typedef '}struct {name} {{", *column(rows), "};" if is_declared else f"}} {name};"]
+    before, after = ("", "") if struct.name in abi.handles else ("typedef ", f" {name}")
+    lines = [f"{before}struct {name} {{", *column(rows), f"}}{after};"]
     if "init" in struct.flags:
-        macro = wrapped("  {", values, "}", 3).replace("\n", " \\\n")
+        macro = wrapped("  {", values, "}").replace("\n", " \\\n")
         lines += [f"#define {name.upper()}_INIT \\", macro]
     return lines
 
@@ -223,10 +220,8 @@ def header_body(abi, items):
             yield with_comment(f"typedef struct tern_{item.name} tern_{item.name};", item.comment)
         elif isinstance(item, Function):
             yield with_comment(abi.signature(item, "TERN_API ", ");"), item.comment)
-        elif isinstance(item, (Op, Use)):
-            op = abi.ops[item.op] if isinstance(item, Use) else item
-            yield from header_body(abi, op.items)
-            yield f"\nTERN_DECLARE_PLAN({op.name});"
+        elif isinstance(item, Op):
+            yield from [*header_body(abi, item.items), f"\nTERN_DECLARE_PLAN({item.name});"]
 
 
 def header(abi, first_line, items, own_headers):
@@ -253,12 +248,12 @@ def declarations(abi, first_line):
     lines = [first_line, "// clang-format off", "#pragma once", "", "namespace tern::c {", ""]
     for enum in abi.enums.values():
         lines.append(f"inline constexpr {enum.cpp} {last_of(enum.cpp)} = {enum.cpp}::{enum.values[-1].cpp};")
-    for struct in filter(abi.grows, abi.structs.values()):
+    for struct in filter(grows, abi.structs.values()):
         last = [field.name for field in struct.fields[: struct.first] if field.name][-1]
         last = last.split(", ")[-1].partition("[")[0]
         lines.append(f"TERN_C_STRUCT(tern_{struct.name}, {last}, TERN_{struct.name.upper()}_INIT);")
     for struct in abi.structs.values():
-        lines += [f"{to_cpp_signature(struct)};"] if struct.to else []
+        lines += [f"{to_cpp_signature(struct)};"] if struct.to and struct.to[0] else []
         lines += [f"tern_{struct.name} face_of({struct.made_of});"] if struct.made_of else []
     return "\n".join([*lines, "", "}  // namespace tern::c"]) + "\n"
 
@@ -268,15 +263,10 @@ def to_cpp_definition(abi, struct):
     yield f"{to_cpp_signature(struct)} {{"
     yield f'  TERN_ASSIGN(given, read_struct(where, "{parameter}", {parameter}));'
     yield f"  {cpp} cpp{{}};"
-    reads = [read for field in struct.fields if field.name for read in abi.to_cpp(field, parameter)]
-    for member, value, condition in reads:
-        local = re.sub(r"\W", "_", member)
-        lines = [f"cpp.{member} = {value};"]
-        if value.startswith("try "):
-            lines = [f"TERN_ASSIGN({local}, {value.removeprefix('try ')});", f"cpp.{member} = std::move({local});"]
-        if condition:
-            lines = [f"if ({condition}) {{", *("  " + line for line in lines), "}"]
-        yield from ("  " + line for line in lines)
+    for member, value, condition in (read for field in struct.fields for read in abi.to_cpp(field, parameter)):
+        is_plain, value = not value.startswith("try "), value.removeprefix("try ")
+        line = f"cpp.{member} = {value};" if is_plain else f"TERN_RETURN_IF_ERROR(set(&cpp.{member}, {value}));"
+        yield f"  if ({condition}) {{ {line} }}" if condition else "  " + line
     yield from ["  return cpp;", "}"]
 
 
@@ -298,7 +288,7 @@ def function_definition(abi, function):
     checks = checks.replace('"buffer", length', '"length", length')
     lines = [f"TERN_RETURN_IF_ERROR({f'cleared(where, {out}, ' if is_pointer else 'not_null(where, '}{{{checks}}}));"]
     struct = abi.structs.get(last[0].split("*")[0].removeprefix("tern_"))
-    if out and struct and abi.grows(struct):
+    if out and struct and grows(struct):
         lines.append(f'TERN_RETURN_IF_ERROR(check_struct_size(where, "{out}", {out}));')
     # The call has the names of the parameters; they stand for their values in C++.
     for _, _, name, value in parameters:
@@ -310,49 +300,47 @@ def function_definition(abi, function):
             value = f"cpp_{name}"
         call = re.sub(place, lambda _, value=value: value, call)
     *statements, call = call.split("; ")
+    if call.startswith("at "):
+        statements.append(f"within {call[3:]}")
+        call = f"face({call[3:]}[index])" if is_pointer else f"{call[3:]}[index]"
     for statement in statements:
         within = f"TERN_RETURN_IF_ERROR(check_index(where, index, {statement[7:]}.size()))"
         lines.append((within if statement.startswith("within ") else statement) + ";")
-    if call.startswith("at "):
-        lines.append(f"TERN_RETURN_IF_ERROR(check_index(where, index, {call[3:]}.size()));")
-        call = f"face({call[3:]}[index])" if is_pointer else f"{call[3:]}[index]"
     if call.startswith("watch "):
-        keep = f"TERN_ASSIGN(made, {call[6:]});" if out else f"TERN_RETURN_IF_ERROR({call[6:]});"
-        lines += ["const ParallelForWatch watch;", keep, "TERN_RETURN_IF_ERROR(watch.status(where));"]
-        call = "std::move(made)" if out else "Status()"
+        first = call.startswith("watch first ")
+        call = call[12 if first else 6 :]
+        check = f"{'' if first else 'if (made.ok()) '}TERN_RETURN_IF_ERROR(watch.status(where));"
+        lines += ["const ParallelForWatch watch;", f"auto made = {call};", check]
+        call = "std::move(made)" if out else "made"
     if last[2] == "buffer":
         call = f"write_text(where, {call}, buffer, buffer_bytes, length)"
-    if call.endswith(";"):
-        lines += [call, "return {};"]
-    else:
-        lines.append(f"return put({out}, {call});" if out else f"return {call};")
-    entry = f'  return guarded("tern_{function.name}", [&](const char* where) -> Status {{'
-    return [opening, entry, *("    " + line for line in lines), "  });", "}"]
+    lines += [call, "return {};"] if call.endswith(";") else [f"return put({out}, {call});" if out else f"return {call};"]
+    opening += f'\n  return guarded("tern_{function.name}", [&](const char* where) -> Status {{'
+    return [opening, *("    " + line for line in lines), "  });", "}"]
 
 
 def definitions(abi, items):
-    """The C++ of a header: conversions inside tern::c, entry points, and plans."""
-    inside, outside, plans = [], [], []
+    """The C++ of a header: conversions inside tern::c, and entry points."""
+    inside, outside = [], []
     for item in items:
         if isinstance(item, Enum):
             inside += [f"static_assert(static_cast<int>({value.name}) == static_cast<int>({item.cpp}::{value.cpp}));"
                        for value in item.values if value.cpp]  # fmt: skip
         elif isinstance(item, Struct):
-            inside += to_cpp_definition(abi, item) if item.to else []
+            inside += to_cpp_definition(abi, item) if item.to and item.to[0] else []
             inside += face_definition(abi, item) if item.made_of else []
         elif isinstance(item, Function) and item.expression:
             outside += function_definition(abi, item)
-        elif isinstance(item, (Op, Use)):
-            op = abi.ops[item.op] if isinstance(item, Use) else item
-            more = definitions(abi, op.items)
-            inside, outside, plans = inside + more[0], outside + more[1], [*plans, *more[2]]
-            plans.append(f"TERN_DEFINE_PLAN({op.name}, {op.cpp});")
-    return inside, outside, plans
+        elif isinstance(item, Op):
+            conversions, functions = definitions(abi, [*item.items, *item.plan])
+            plan = f"struct tern_{item.name}_plan : PlanHandle<{item.cpp}> {{ using PlanHandle::PlanHandle; }};"
+            inside, outside = inside + conversions, [*outside, plan, *functions]
+    return inside, outside
 
 
 def source(abi, first_line, items):
-    inside, outside, plans = definitions(abi, items)
-    return "\n".join([first_line, "// clang-format off", f'#include "api/c_{"plan" if plans else "handles"}.h"', "",
+    inside, outside = definitions(abi, items)
+    return "\n".join([first_line, "// clang-format off", '#include "api/c_plan.h"', "",
                       "namespace tern::c {", *inside, "}  // namespace tern::c", "",
                       "using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names",
-                      "using namespace tern::c;  // NOLINT(google-build-using-namespace)", "", *outside, *plans]) + "\n"  # fmt: skip
+                      "using namespace tern::c;  // NOLINT(google-build-using-namespace)", "", *outside]) + "\n"  # fmt: skip

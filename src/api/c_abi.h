@@ -148,6 +148,14 @@ Result<T> read_element(const char* where, const char* array, const T* first, std
   return read_struct(where, array, element);
 }
 
+// Sets a member to what was read for it.
+template <class Member, class T>
+Status set(Member* member, Result<T>&& value) {
+  if (!value.ok()) return std::move(value).error();
+  *member = *std::move(value);
+  return {};
+}
+
 // Fills as much of the caller's struct as both sides know.
 template <class T>
 void write_struct(const T& value, T* out) {
@@ -208,11 +216,16 @@ Result<std::span<T>> to_array(const char* where, const char* array, Pointer* dat
   return std::span<T>(static_cast<T*>(data), count);
 }
 
+// What C has pointers into.
+struct Pinned {
+  Pinned() = default;
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+};
+
 // A Device as a C struct, with the storage that its pointers need.
-struct DeviceFace {
+struct DeviceFace : Pinned {
   explicit DeviceFace(Device from);
-  DeviceFace(const DeviceFace&) = delete;
-  DeviceFace& operator=(const DeviceFace&) = delete;
 
   Device device;
   std::vector<tern_cache_info> caches;

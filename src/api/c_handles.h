@@ -9,11 +9,18 @@
 
 namespace tern::c {
 
+// The C structs of a list's elements; face_of() also gets the address of that element in the other lists.
+template <class List, class... More>
+auto faces_of(const List& list, const More&... more) {
+  std::vector<decltype(face_of(list[0], &more[0]...))> faces;
+  faces.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) faces.push_back(face_of(list[i], &more[i]...));
+  return faces;
+}
+
 // A KernelDescription as a C struct, with the storage that its pointers need.
-struct KernelFace {
+struct KernelFace : Pinned {
   explicit KernelFace(KernelDescription from);
-  KernelFace(const KernelFace&) = delete;
-  KernelFace& operator=(const KernelFace&) = delete;
 
   KernelDescription kernel;
   std::vector<const char*> needs, dtypes, schemes;
@@ -56,20 +63,16 @@ struct tern_tensor {
   tern::Tensor tensor;
 };
 
-struct tern_quantized {
+struct tern_quantized : tern::c::Pinned {
   explicit tern_quantized(tern::QuantizedTensor from);
-  tern_quantized(const tern_quantized&) = delete;
-  tern_quantized& operator=(const tern_quantized&) = delete;
 
   tern::QuantizedTensor tensor;
   tern_quality quality;
   tern_quantized_info info;
 };
 
-struct tern_packed_weights {
+struct tern_packed_weights : tern::c::Pinned {
   explicit tern_packed_weights(tern::PackedWeights from);
-  tern_packed_weights(const tern_packed_weights&) = delete;
-  tern_packed_weights& operator=(const tern_packed_weights&) = delete;
 
   tern::PackedWeights weights;
   std::string tile;
@@ -93,10 +96,9 @@ struct tern_npy {
   tern::NpyFile file;
 };
 
-struct tern_precision_reports {
+struct tern_precision_reports : tern::c::Pinned {
   explicit tern_precision_reports(tern::PrecisionComparison from);
-  tern_precision_reports(const tern_precision_reports&) = delete;
-  tern_precision_reports& operator=(const tern_precision_reports&) = delete;
+  explicit tern_precision_reports(tern::PrecisionReport one);
 
   tern::PrecisionComparison comparison;  // the faces point into it
   std::vector<tern_precision_report> faces;
@@ -106,10 +108,8 @@ struct tern_metadata {
   tern::Metadata entries;
 };
 
-struct tern_checkpoint {
+struct tern_checkpoint : tern::c::Pinned {
   explicit tern_checkpoint(tern::Checkpoint from);
-  tern_checkpoint(const tern_checkpoint&) = delete;
-  tern_checkpoint& operator=(const tern_checkpoint&) = delete;
 
   tern::Checkpoint checkpoint;
   tern_metadata metadata;
@@ -118,19 +118,15 @@ struct tern_checkpoint {
   tern_checkpoint_info info{};
 };
 
-struct tern_checkpoint_writer {
+struct tern_checkpoint_writer : tern::c::Pinned {
   explicit tern_checkpoint_writer(tern::CheckpointWriter from);
-  tern_checkpoint_writer(const tern_checkpoint_writer&) = delete;
-  tern_checkpoint_writer& operator=(const tern_checkpoint_writer&) = delete;
 
   tern::CheckpointWriter writer;
   std::vector<tern_stored_tensor> tensors;
 };
 
-struct tern_model {
+struct tern_model : tern::c::Pinned {
   explicit tern_model(tern::Model from);
-  tern_model(const tern_model&) = delete;
-  tern_model& operator=(const tern_model&) = delete;
 
   tern::Model model;
   tern_checkpoint checkpoint;
@@ -138,10 +134,8 @@ struct tern_model {
   std::vector<tern_model_tensor> tensors;
 };
 
-struct tern_model_plan {
+struct tern_model_plan : tern::c::Pinned {
   explicit tern_model_plan(tern::ModelPlan from);
-  tern_model_plan(const tern_model_plan&) = delete;
-  tern_model_plan& operator=(const tern_model_plan&) = delete;
 
   tern::ModelPlan plan;
   tern_metadata metadata;
@@ -151,10 +145,9 @@ struct tern_model_plan {
   tern_model_plan_info info{};
 };
 
-struct tern_model_report {
+struct tern_model_report : tern::c::Pinned {
   explicit tern_model_report(tern::ModelReport from);
-  tern_model_report(const tern_model_report&) = delete;
-  tern_model_report& operator=(const tern_model_report&) = delete;
+  explicit tern_model_report(tern::TensorReport one);
 
   tern::ModelReport report;
   std::vector<tern_quality> qualities;  // one per tensor; unused if the tensor has none
@@ -163,10 +156,8 @@ struct tern_model_report {
   tern_model_report_info info{};
 };
 
-struct tern_model_difference {
+struct tern_model_difference : tern::c::Pinned {
   explicit tern_model_difference(tern::ModelDifference from);
-  tern_model_difference(const tern_model_difference&) = delete;
-  tern_model_difference& operator=(const tern_model_difference&) = delete;
 
   tern::ModelDifference difference;
   std::vector<tern_tensor_difference> tensors;
@@ -208,6 +199,7 @@ Result<Tensor> allocate_tensor(const Context& context, DType dtype, const Shape&
 Result<std::uint64_t> checksum_of(const char* where, const QuantizedTensor& quantized);
 
 Progress adapt(tern_progress_fn progress, void* user);
+ModelProgress adapt(const ParallelForWatch& watch, tern_model_progress_fn progress, void* user);
 ByteWriter adapt(tern_write_fn writer, void* user, const char* where);
 
 }  // namespace tern::c

@@ -1,4 +1,4 @@
-// The C ABI: files.
+// The C ABI: files, and what calls that take long report.
 #include <system_error>
 
 #include "api/c_handles.h"
@@ -14,6 +14,14 @@ ByteWriter adapt(tern_write_fn writer, void* user, const char* where) {
     const std::int32_t number = writer(user, bytes.data(), bytes.size());
     if (number == 0) return {};
     return error(Code::io_error, where, "the writer took no more: {}", std::generic_category().message(number));
+  };
+}
+
+// Also stops if the caller's parallel-for failed, so that an incomplete file never gets its final name.
+ModelProgress adapt(const ParallelForWatch& watch, tern_model_progress_fn progress, void* user) {
+  return [&watch, progress, user](std::string_view tensor, std::size_t done_bytes, std::size_t total_bytes) {
+    if (!watch.status("").ok()) return false;
+    return progress == nullptr || progress(user, std::string(tensor).c_str(), done_bytes, total_bytes) != 0;
   };
 }
 

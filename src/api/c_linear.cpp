@@ -48,22 +48,15 @@ Result<Linear::Output> to_output(const char* where, const tern_linear_output& gi
 
 }  // namespace
 
-Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* problem) {
-  TERN_ASSIGN(given, read_struct(where, "problem", problem));
-  TERN_ASSIGN(x_dtype, to_enum(where, "problem->x_dtype", given.x_dtype, kLastDType));
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastLinearMath));
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  TERN_RETURN_IF_ERROR(
-      check_array(where, "problem->matrices", given.matrices, "problem->matrix_count", given.matrix_count));
-  Linear::Problem cpp{
-      .m_max = given.m_max, .k = given.k, .x_dtype = x_dtype, .math = math, .non_finite = non_finite, .format = format};
-  for (std::size_t i = 0; i < given.matrix_count; ++i) {
-    TERN_ASSIGN(given_matrix, read_element(where, "problem->matrices", given.matrices, i));
+Result<std::vector<Linear::Matrix>> to_matrices(const char* where, const tern_linear_matrix* given, std::size_t count) {
+  TERN_RETURN_IF_ERROR(check_array(where, "problem->matrices", given, "problem->matrix_count", count));
+  std::vector<Linear::Matrix> matrices;
+  for (std::size_t i = 0; i < count; ++i) {
+    TERN_ASSIGN(given_matrix, read_element(where, "problem->matrices", given, i));
     TERN_ASSIGN(matrix, to_matrix(where, given_matrix, i));
-    cpp.matrices.push_back(matrix);
+    matrices.push_back(matrix);
   }
-  return cpp;
+  return matrices;
 }
 
 Result<LinearArgs> to_cpp(const char* where, const tern_linear_args* args) {
@@ -82,5 +75,18 @@ Result<LinearArgs> to_cpp(const char* where, const tern_linear_args* args) {
 
 }  // namespace tern::c
 
-tern_packed_weights::tern_packed_weights(tern::PackedWeights from)
-    : weights(std::move(from)), tile(weights.tile()), info(tern::c::face_of(weights, tile)) {}
+using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
+using namespace tern::c;  // NOLINT(google-build-using-namespace)
+
+tern_status tern_resolve_precision(const tern_context* context, tern_precision asked, int32_t strict, tern_dtype* used,
+                                   int32_t* fell_back, char* buffer, size_t buffer_bytes, size_t* length) {
+  return guarded("tern_resolve_precision", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"used", used}, {"fell_back", fell_back}}));
+    TERN_ASSIGN(precision, to_enum(where, "asked", asked, kLastPrecision));
+    TERN_ASSIGN(choice, resolve_precision(context->context, precision, strict != 0));
+    TERN_RETURN_IF_ERROR(write_text(where, choice.because, buffer, buffer_bytes, length));
+    *used = static_cast<tern_dtype>(choice.used);
+    *fell_back = choice.fell_back ? 1 : 0;
+    return {};
+  });
+}

@@ -48,11 +48,6 @@ Result<std::uint64_t> checksum_of(const char* where, const QuantizedTensor& quan
 using namespace tern;     // NOLINT(google-build-using-namespace): entry points below are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
-tern_quantized::tern_quantized(QuantizedTensor from)
-    : tensor(std::move(from)), quality(face_of(tensor.quality.value_or(Quality()))), info(face_of(tensor, &quality)) {
-  std::ranges::copy(tensor.shape.sizes(), info.shape);
-}
-
 tern_status tern_quantized_from_parts(const tern_context* context, const tern_quantized_parts* parts,
                                       tern_quantized** out) {
   return guarded("tern_quantized_from_parts", [&](const char* where) -> Status {

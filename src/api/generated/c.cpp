@@ -61,24 +61,16 @@ tern_tuning face_of(const Tuning& tuning) {
 Result<QuantizeOptions> to_cpp(const char* where, const tern_quantize_options* options) {
   TERN_ASSIGN(given, read_struct(where, "options", options));
   QuantizeOptions cpp{};
-  TERN_ASSIGN(scheme, to_enum(where, "options->scheme", given.scheme, kLastScheme));
-  cpp.scheme = std::move(scheme);
-  if (given.format != TERN_FORMAT_DEFAULT) {
-    TERN_ASSIGN(format, to_enum(where, "options->format", given.format, kLastFormat));
-    cpp.format = std::move(format);
-  }
-  TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(non_finite, to_enum(where, "options->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.scheme, to_enum(where, "options->scheme", given.scheme, kLastScheme)));
+  if (given.format != TERN_FORMAT_DEFAULT) { TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "options->format", given.format, kLastFormat))); }
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_granularity(where, given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "options->non_finite", given.non_finite, kLastNonFinite)));
   cpp.measure_quality = given.measure_quality != 0;
-  TERN_ASSIGN(scale, to_scales(where, given.scale, given.scale_count));
-  cpp.scale = std::move(scale);
+  TERN_RETURN_IF_ERROR(set(&cpp.scale, to_scales(where, given.scale, given.scale_count)));
   cpp.tolerance.min_sqnr_db = limit(given.min_sqnr_db);
   cpp.tolerance.min_cosine = limit(given.min_cosine);
   cpp.tolerance.max_zero_fraction = limit(given.max_zero_fraction);
-  TERN_ASSIGN(preference, to_preference(where, given.preference));
-  cpp.preference = std::move(preference);
+  TERN_RETURN_IF_ERROR(set(&cpp.preference, to_preference(where, given.preference)));
   cpp.device_bytes = given.device_bytes;
   cpp.ensure_ready = given.ensure_ready != 0;
   cpp.validate = given.validate != 0;
@@ -139,30 +131,21 @@ Result<TernaryQuantize::Problem> to_cpp(const char* where, const tern_ternary_qu
   TernaryQuantize::Problem cpp{};
   cpp.rows = given.rows;
   cpp.k = given.k;
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme));
-  cpp.scheme = std::move(scheme);
-  TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_granularity(where, given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.scale_given = given.scale_given != 0;
   return cpp;
 }
 Result<TernaryQuantize::Args> to_cpp(const char* where, const tern_ternary_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   TernaryQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
-  cpp.codes = std::move(codes);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(given_scale, to_view(where, "given_scale", given.given_scale));
-  cpp.given_scale = std::move(given_scale);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.codes, to_view(where, "codes", given.codes)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.given_scale, to_view(where, "given_scale", given.given_scale)));
   return cpp;
 }
 Result<TernaryDequantize::Problem> to_cpp(const char* where, const tern_ternary_dequantize_problem* problem) {
@@ -170,25 +153,18 @@ Result<TernaryDequantize::Problem> to_cpp(const char* where, const tern_ternary_
   TernaryDequantize::Problem cpp{};
   cpp.rows = given.rows;
   cpp.k = given.k;
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme));
-  cpp.scheme = std::move(scheme);
-  TERN_ASSIGN(granularity, to_granularity(where, given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scheme, to_enum(where, "problem->scheme", given.scheme, kLastScheme)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_granularity(where, given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
   return cpp;
 }
 Result<TernaryDequantize::Args> to_cpp(const char* where, const tern_ternary_dequantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   TernaryDequantize::Args cpp{};
-  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
-  cpp.codes = std::move(codes);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(y, to_view(where, "y", given.y));
-  cpp.y = std::move(y);
+  TERN_RETURN_IF_ERROR(set(&cpp.codes, to_view(where, "codes", given.codes)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.y, to_view(where, "y", given.y)));
   return cpp;
 }
 Result<ActivationQuantize::Problem> to_cpp(const char* where, const tern_activation_quantize_problem* problem) {
@@ -196,23 +172,29 @@ Result<ActivationQuantize::Problem> to_cpp(const char* where, const tern_activat
   ActivationQuantize::Problem cpp{};
   cpp.m = given.m;
   cpp.k = given.k;
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   return cpp;
 }
 Result<ActivationQuantize::Args> to_cpp(const char* where, const tern_activation_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   ActivationQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(q, to_view(where, "q", given.q));
-  cpp.q = std::move(q);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(sums, to_view(where, "sums", given.sums));
-  cpp.sums = std::move(sums);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.q, to_view(where, "q", given.q)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.sums, to_view(where, "sums", given.sums)));
+  return cpp;
+}
+Result<Linear::Problem> to_cpp(const char* where, const tern_linear_problem* problem) {
+  TERN_ASSIGN(given, read_struct(where, "problem", problem));
+  Linear::Problem cpp{};
+  cpp.m_max = given.m_max;
+  cpp.k = given.k;
+  TERN_RETURN_IF_ERROR(set(&cpp.x_dtype, to_enum(where, "problem->x_dtype", given.x_dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastLinearMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.matrices, to_matrices(where, given.matrices, given.matrix_count)));
   return cpp;
 }
 tern_kernel_info face_of(const KernelDescription& kernel, const KernelFace& face) {
@@ -329,8 +311,8 @@ tern_status tern_quantize(const tern_context* context, const tern_tensor_view* x
     TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
     TERN_ASSIGN(cpp_options, to_cpp(where, options));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, quantize(context->context, cpp_x, cpp_options));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = quantize(context->context, cpp_x, cpp_options);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -340,8 +322,8 @@ tern_status tern_dequantize(const tern_context* context, const tern_quantized* q
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"quantized", quantized}}));
     TERN_ASSIGN(cpp_dtype, to_enum(where, "dtype", dtype, kLastDType));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, dequantize(context->context, quantized->tensor, cpp_dtype));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = dequantize(context->context, quantized->tensor, cpp_dtype);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -371,8 +353,8 @@ tern_status tern_measure_quality(const tern_context* context, const tern_tensor_
     TERN_ASSIGN(cpp_x, to_view(where, "x", *x));
     TERN_ASSIGN(cpp_non_finite, to_enum(where, "non_finite", non_finite, kLastNonFinite));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, measure_quality(context->context, cpp_x, quantized->tensor, cpp_non_finite));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = measure_quality(context->context, cpp_x, quantized->tensor, cpp_non_finite);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -407,8 +389,8 @@ tern_status tern_packed_weights_create(const tern_context* context, const tern_t
     TERN_ASSIGN(cpp_format, to_enum(where, "format", format, kLastFormat));
     TERN_ASSIGN(cpp_memory, to_array<std::byte>(where, "memory", memory, "memory_bytes", memory_bytes));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, PackedWeights::pack(context->context, cpp_codes, cpp_scales, n, k, cpp_granularity, cpp_memory, cpp_format));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = PackedWeights::pack(context->context, cpp_codes, cpp_scales, n, k, cpp_granularity, cpp_memory, cpp_format);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -418,8 +400,8 @@ tern_status tern_packed_weights_create_from_quantized(const tern_context* contex
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"quantized", quantized}}));
     TERN_ASSIGN(cpp_memory, to_array<std::byte>(where, "memory", memory, "memory_bytes", memory_bytes));
     const ParallelForWatch watch;
-    TERN_ASSIGN(made, PackedWeights::pack(context->context, quantized->tensor, cpp_memory));
-    TERN_RETURN_IF_ERROR(watch.status(where));
+    auto made = PackedWeights::pack(context->context, quantized->tensor, cpp_memory);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
     return put(out, std::move(made));
   });
 }
@@ -427,6 +409,250 @@ tern_status tern_packed_weights_get_info(const tern_packed_weights* weights, con
   return guarded("tern_packed_weights_get_info", [&](const char* where) -> Status {
     TERN_RETURN_IF_ERROR(cleared(where, out, {{"weights", weights}}));
     return put(out, &weights->info);
+  });
+}
+struct tern_ternary_quantize_plan : PlanHandle<TernaryQuantize> { using PlanHandle::PlanHandle; };
+void tern_ternary_quantize_plan_destroy(tern_ternary_quantize_plan* plan) { delete plan; }
+tern_status tern_ternary_quantize_select(const tern_context* context, const tern_ternary_quantize_problem* problem,
+                                         const tern_preference* preference, tern_ternary_quantize_plan** out) {
+  return guarded("tern_ternary_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<TernaryQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_ternary_quantize_explain(const tern_context* context, const tern_ternary_quantize_problem* problem,
+                                          const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                          size_t* length) {
+  return guarded("tern_ternary_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<TernaryQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_quantize_plan_explain(const tern_ternary_quantize_plan* plan, char* buffer,
+                                               size_t buffer_bytes, size_t* length) {
+  return guarded("tern_ternary_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_quantize_plan_can_implement(const tern_ternary_quantize_plan* plan,
+                                                     const tern_ternary_quantize_args* args) {
+  return guarded("tern_ternary_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_ternary_quantize_plan_workspace_bytes(const tern_ternary_quantize_plan* plan, size_t* out) {
+  return guarded("tern_ternary_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_ternary_quantize_plan_run(const tern_ternary_quantize_plan* plan, const tern_stream* stream,
+                                           void* workspace, size_t workspace_bytes,
+                                           const tern_ternary_quantize_args* args) {
+  return guarded("tern_ternary_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_ternary_quantize_plan_get_info(const tern_ternary_quantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_ternary_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_ternary_dequantize_plan : PlanHandle<TernaryDequantize> { using PlanHandle::PlanHandle; };
+void tern_ternary_dequantize_plan_destroy(tern_ternary_dequantize_plan* plan) { delete plan; }
+tern_status tern_ternary_dequantize_select(const tern_context* context, const tern_ternary_dequantize_problem* problem,
+                                           const tern_preference* preference, tern_ternary_dequantize_plan** out) {
+  return guarded("tern_ternary_dequantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<TernaryDequantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_ternary_dequantize_explain(const tern_context* context, const tern_ternary_dequantize_problem* problem,
+                                            const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                            size_t* length) {
+  return guarded("tern_ternary_dequantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<TernaryDequantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_dequantize_plan_explain(const tern_ternary_dequantize_plan* plan, char* buffer,
+                                                 size_t buffer_bytes, size_t* length) {
+  return guarded("tern_ternary_dequantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_ternary_dequantize_plan_can_implement(const tern_ternary_dequantize_plan* plan,
+                                                       const tern_ternary_dequantize_args* args) {
+  return guarded("tern_ternary_dequantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_ternary_dequantize_plan_workspace_bytes(const tern_ternary_dequantize_plan* plan, size_t* out) {
+  return guarded("tern_ternary_dequantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_ternary_dequantize_plan_run(const tern_ternary_dequantize_plan* plan, const tern_stream* stream,
+                                             void* workspace, size_t workspace_bytes,
+                                             const tern_ternary_dequantize_args* args) {
+  return guarded("tern_ternary_dequantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_ternary_dequantize_plan_get_info(const tern_ternary_dequantize_plan* plan,
+                                                  const tern_plan_info** out) {
+  return guarded("tern_ternary_dequantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_activation_quantize_plan : PlanHandle<ActivationQuantize> { using PlanHandle::PlanHandle; };
+void tern_activation_quantize_plan_destroy(tern_activation_quantize_plan* plan) { delete plan; }
+tern_status tern_activation_quantize_select(const tern_context* context,
+                                            const tern_activation_quantize_problem* problem,
+                                            const tern_preference* preference, tern_activation_quantize_plan** out) {
+  return guarded("tern_activation_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<ActivationQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_activation_quantize_explain(const tern_context* context,
+                                             const tern_activation_quantize_problem* problem,
+                                             const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                             size_t* length) {
+  return guarded("tern_activation_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<ActivationQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_activation_quantize_plan_explain(const tern_activation_quantize_plan* plan, char* buffer,
+                                                  size_t buffer_bytes, size_t* length) {
+  return guarded("tern_activation_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_activation_quantize_plan_can_implement(const tern_activation_quantize_plan* plan,
+                                                        const tern_activation_quantize_args* args) {
+  return guarded("tern_activation_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_activation_quantize_plan_workspace_bytes(const tern_activation_quantize_plan* plan, size_t* out) {
+  return guarded("tern_activation_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_activation_quantize_plan_run(const tern_activation_quantize_plan* plan, const tern_stream* stream,
+                                              void* workspace, size_t workspace_bytes,
+                                              const tern_activation_quantize_args* args) {
+  return guarded("tern_activation_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_activation_quantize_plan_get_info(const tern_activation_quantize_plan* plan,
+                                                   const tern_plan_info** out) {
+  return guarded("tern_activation_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_linear_plan : PlanHandle<Linear> { using PlanHandle::PlanHandle; };
+void tern_linear_plan_destroy(tern_linear_plan* plan) { delete plan; }
+tern_status tern_linear_select(const tern_context* context, const tern_linear_problem* problem,
+                               const tern_preference* preference, tern_linear_plan** out) {
+  return guarded("tern_linear_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<Linear>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_linear_explain(const tern_context* context, const tern_linear_problem* problem,
+                                const tern_preference* preference, char* buffer, size_t buffer_bytes, size_t* length) {
+  return guarded("tern_linear_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<Linear>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_linear_plan_explain(const tern_linear_plan* plan, char* buffer, size_t buffer_bytes, size_t* length) {
+  return guarded("tern_linear_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_linear_plan_can_implement(const tern_linear_plan* plan, const tern_linear_args* args) {
+  return guarded("tern_linear_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_linear_plan_workspace_bytes(const tern_linear_plan* plan, size_t* out) {
+  return guarded("tern_linear_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_linear_plan_run(const tern_linear_plan* plan, const tern_stream* stream, void* workspace,
+                                 size_t workspace_bytes, const tern_linear_args* args) {
+  return guarded("tern_linear_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_linear_plan_get_info(const tern_linear_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_linear_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
   });
 }
 void tern_kernel_list_destroy(tern_kernel_list* list) { delete list; }
@@ -514,7 +740,3 @@ tern_status tern_load_quantized(const tern_context* context, const char* path, t
     return put(out, load_quantized(path, host_memory_of(*context)));
   });
 }
-TERN_DEFINE_PLAN(ternary_quantize, TernaryQuantize);
-TERN_DEFINE_PLAN(ternary_dequantize, TernaryDequantize);
-TERN_DEFINE_PLAN(activation_quantize, ActivationQuantize);
-TERN_DEFINE_PLAN(linear, Linear);

@@ -6,23 +6,16 @@ namespace tern::c {
 Result<FakeQuantize::Problem> to_cpp(const char* where, const tern_fake_quantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   FakeQuantize::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
   cpp.zero_points = given.zero_points != 0;
   cpp.q_min = given_bound(given, given.q_min);
   cpp.q_max = given_bound(given, given.q_max);
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
-  cpp.math = std::move(math);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastAffineMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.even_groups = given.even_groups != 0;
   cpp.mask = given.mask != 0;
   cpp.strict = given.strict != 0;
@@ -31,38 +24,26 @@ Result<FakeQuantize::Problem> to_cpp(const char* where, const tern_fake_quantize
 Result<FakeQuantize::Args> to_cpp(const char* where, const tern_fake_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   FakeQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
-  TERN_ASSIGN(y, to_view(where, "y", given.y));
-  cpp.y = std::move(y);
-  TERN_ASSIGN(mask, to_view(where, "mask", given.mask));
-  cpp.mask = std::move(mask);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
+  TERN_RETURN_IF_ERROR(set(&cpp.y, to_view(where, "y", given.y)));
+  TERN_RETURN_IF_ERROR(set(&cpp.mask, to_view(where, "mask", given.mask)));
   return cpp;
 }
 Result<FakeQuantizeBackward::Problem> to_cpp(const char* where, const tern_fake_quantize_backward_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   FakeQuantizeBackward::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
   cpp.zero_points = given.zero_points != 0;
   cpp.q_min = given_bound(given, given.q_min);
   cpp.q_max = given_bound(given, given.q_max);
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
-  cpp.math = std::move(math);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastAffineMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.even_groups = given.even_groups != 0;
   cpp.strict = given.strict != 0;
   cpp.from_mask = given.from_mask != 0;
@@ -73,22 +54,14 @@ Result<FakeQuantizeBackward::Problem> to_cpp(const char* where, const tern_fake_
 Result<FakeQuantizeBackward::Args> to_cpp(const char* where, const tern_fake_quantize_backward_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   FakeQuantizeBackward::Args cpp{};
-  TERN_ASSIGN(grad_y, to_view(where, "grad_y", given.grad_y));
-  cpp.grad_y = std::move(grad_y);
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
-  TERN_ASSIGN(mask, to_view(where, "mask", given.mask));
-  cpp.mask = std::move(mask);
-  TERN_ASSIGN(grad_x, to_view(where, "grad_x", given.grad_x));
-  cpp.grad_x = std::move(grad_x);
-  TERN_ASSIGN(grad_scales, to_view(where, "grad_scales", given.grad_scales));
-  cpp.grad_scales = std::move(grad_scales);
-  TERN_ASSIGN(grad_zero_points, to_view(where, "grad_zero_points", given.grad_zero_points));
-  cpp.grad_zero_points = std::move(grad_zero_points);
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_y, to_view(where, "grad_y", given.grad_y)));
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
+  TERN_RETURN_IF_ERROR(set(&cpp.mask, to_view(where, "mask", given.mask)));
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_x, to_view(where, "grad_x", given.grad_x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_scales, to_view(where, "grad_scales", given.grad_scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.grad_zero_points, to_view(where, "grad_zero_points", given.grad_zero_points)));
   return cpp;
 }
 }  // namespace tern::c
@@ -96,5 +69,129 @@ Result<FakeQuantizeBackward::Args> to_cpp(const char* where, const tern_fake_qua
 using namespace tern;  // NOLINT(google-build-using-namespace): entry points are the global C names
 using namespace tern::c;  // NOLINT(google-build-using-namespace)
 
-TERN_DEFINE_PLAN(fake_quantize, FakeQuantize);
-TERN_DEFINE_PLAN(fake_quantize_backward, FakeQuantizeBackward);
+struct tern_fake_quantize_plan : PlanHandle<FakeQuantize> { using PlanHandle::PlanHandle; };
+void tern_fake_quantize_plan_destroy(tern_fake_quantize_plan* plan) { delete plan; }
+tern_status tern_fake_quantize_select(const tern_context* context, const tern_fake_quantize_problem* problem,
+                                      const tern_preference* preference, tern_fake_quantize_plan** out) {
+  return guarded("tern_fake_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<FakeQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_fake_quantize_explain(const tern_context* context, const tern_fake_quantize_problem* problem,
+                                       const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                       size_t* length) {
+  return guarded("tern_fake_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<FakeQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_plan_explain(const tern_fake_quantize_plan* plan, char* buffer, size_t buffer_bytes,
+                                            size_t* length) {
+  return guarded("tern_fake_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_plan_can_implement(const tern_fake_quantize_plan* plan,
+                                                  const tern_fake_quantize_args* args) {
+  return guarded("tern_fake_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_fake_quantize_plan_workspace_bytes(const tern_fake_quantize_plan* plan, size_t* out) {
+  return guarded("tern_fake_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_fake_quantize_plan_run(const tern_fake_quantize_plan* plan, const tern_stream* stream, void* workspace,
+                                        size_t workspace_bytes, const tern_fake_quantize_args* args) {
+  return guarded("tern_fake_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_fake_quantize_plan_get_info(const tern_fake_quantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_fake_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_fake_quantize_backward_plan : PlanHandle<FakeQuantizeBackward> { using PlanHandle::PlanHandle; };
+void tern_fake_quantize_backward_plan_destroy(tern_fake_quantize_backward_plan* plan) { delete plan; }
+tern_status tern_fake_quantize_backward_select(const tern_context* context,
+                                               const tern_fake_quantize_backward_problem* problem,
+                                               const tern_preference* preference,
+                                               tern_fake_quantize_backward_plan** out) {
+  return guarded("tern_fake_quantize_backward_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<FakeQuantizeBackward>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_fake_quantize_backward_explain(const tern_context* context,
+                                                const tern_fake_quantize_backward_problem* problem,
+                                                const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                                size_t* length) {
+  return guarded("tern_fake_quantize_backward_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<FakeQuantizeBackward>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_backward_plan_explain(const tern_fake_quantize_backward_plan* plan, char* buffer,
+                                                     size_t buffer_bytes, size_t* length) {
+  return guarded("tern_fake_quantize_backward_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_fake_quantize_backward_plan_can_implement(const tern_fake_quantize_backward_plan* plan,
+                                                           const tern_fake_quantize_backward_args* args) {
+  return guarded("tern_fake_quantize_backward_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_fake_quantize_backward_plan_workspace_bytes(const tern_fake_quantize_backward_plan* plan,
+                                                             size_t* out) {
+  return guarded("tern_fake_quantize_backward_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_fake_quantize_backward_plan_run(const tern_fake_quantize_backward_plan* plan,
+                                                 const tern_stream* stream, void* workspace, size_t workspace_bytes,
+                                                 const tern_fake_quantize_backward_args* args) {
+  return guarded("tern_fake_quantize_backward_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_fake_quantize_backward_plan_get_info(const tern_fake_quantize_backward_plan* plan,
+                                                      const tern_plan_info** out) {
+  return guarded("tern_fake_quantize_backward_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}

@@ -10,76 +10,54 @@ static_assert(static_cast<int>(TERN_QPARAMS_MSE) == static_cast<int>(QparamsMeth
 Result<ChooseQparams::Problem> to_cpp(const char* where, const tern_choose_qparams_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   ChooseQparams::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
-  TERN_ASSIGN(method, to_enum(where, "problem->method", given.method, kLastQparamsMethod));
-  cpp.method = std::move(method);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.method, to_enum(where, "problem->method", given.method, kLastQparamsMethod)));
   cpp.zero_points = given.zero_points != 0;
   cpp.q_min = given_bound(given, given.q_min);
   cpp.q_max = given_bound(given, given.q_max);
   cpp.percentile = given.percentile;
   cpp.eps = given.eps;
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.even_groups = given.even_groups != 0;
   return cpp;
 }
 Result<ChooseQparams::Args> to_cpp(const char* where, const tern_choose_qparams_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   ChooseQparams::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
   return cpp;
 }
 Result<DynamicQuantize::Problem> to_cpp(const char* where, const tern_dynamic_quantize_problem* problem) {
   TERN_ASSIGN(given, read_struct(where, "problem", problem));
   DynamicQuantize::Problem cpp{};
-  TERN_ASSIGN(shape, to_shape(where, "problem->shape", given.rank, given.shape));
-  cpp.shape = std::move(shape);
-  TERN_ASSIGN(granularity, to_affine_granularity(where, "problem->granularity", given.granularity));
-  cpp.granularity = std::move(granularity);
-  TERN_ASSIGN(dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType));
-  cpp.dtype = std::move(dtype);
-  TERN_ASSIGN(format, to_enum(where, "problem->format", given.format, kLastFormat));
-  cpp.format = std::move(format);
-  TERN_ASSIGN(scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType));
-  cpp.scale_dtype = std::move(scale_dtype);
-  TERN_ASSIGN(method, to_enum(where, "problem->method", given.method, kLastQparamsMethod));
-  cpp.method = std::move(method);
+  TERN_RETURN_IF_ERROR(set(&cpp.shape, to_shape(where, "problem->shape", given.rank, given.shape)));
+  TERN_RETURN_IF_ERROR(set(&cpp.granularity, to_affine_granularity(where, "problem->granularity", given.granularity)));
+  TERN_RETURN_IF_ERROR(set(&cpp.dtype, to_enum(where, "problem->dtype", given.dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.format, to_enum(where, "problem->format", given.format, kLastFormat)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scale_dtype, to_enum(where, "problem->scale_dtype", given.scale_dtype, kLastDType)));
+  TERN_RETURN_IF_ERROR(set(&cpp.method, to_enum(where, "problem->method", given.method, kLastQparamsMethod)));
   cpp.zero_points = given.zero_points != 0;
   cpp.q_min = given_bound(given, given.q_min);
   cpp.q_max = given_bound(given, given.q_max);
   cpp.eps = given.eps;
-  TERN_ASSIGN(math, to_enum(where, "problem->math", given.math, kLastAffineMath));
-  cpp.math = std::move(math);
-  TERN_ASSIGN(non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite));
-  cpp.non_finite = std::move(non_finite);
+  TERN_RETURN_IF_ERROR(set(&cpp.math, to_enum(where, "problem->math", given.math, kLastAffineMath)));
+  TERN_RETURN_IF_ERROR(set(&cpp.non_finite, to_enum(where, "problem->non_finite", given.non_finite, kLastNonFinite)));
   cpp.even_groups = given.even_groups != 0;
   return cpp;
 }
 Result<DynamicQuantize::Args> to_cpp(const char* where, const tern_dynamic_quantize_args* args) {
   TERN_ASSIGN(given, read_struct(where, "args", args));
   DynamicQuantize::Args cpp{};
-  TERN_ASSIGN(x, to_view(where, "x", given.x));
-  cpp.x = std::move(x);
-  TERN_ASSIGN(codes, to_view(where, "codes", given.codes));
-  cpp.codes = std::move(codes);
-  TERN_ASSIGN(scales, to_view(where, "scales", given.scales));
-  cpp.scales = std::move(scales);
-  TERN_ASSIGN(zero_points, to_view(where, "zero_points", given.zero_points));
-  cpp.zero_points = std::move(zero_points);
+  TERN_RETURN_IF_ERROR(set(&cpp.x, to_view(where, "x", given.x)));
+  TERN_RETURN_IF_ERROR(set(&cpp.codes, to_view(where, "codes", given.codes)));
+  TERN_RETURN_IF_ERROR(set(&cpp.scales, to_view(where, "scales", given.scales)));
+  TERN_RETURN_IF_ERROR(set(&cpp.zero_points, to_view(where, "zero_points", given.zero_points)));
   return cpp;
 }
 }  // namespace tern::c
@@ -93,5 +71,125 @@ tern_status tern_qparams_method_parse(const char* text, tern_qparams_method* out
     return put(out, parse_qparams_method(text));
   });
 }
-TERN_DEFINE_PLAN(choose_qparams, ChooseQparams);
-TERN_DEFINE_PLAN(dynamic_quantize, DynamicQuantize);
+struct tern_choose_qparams_plan : PlanHandle<ChooseQparams> { using PlanHandle::PlanHandle; };
+void tern_choose_qparams_plan_destroy(tern_choose_qparams_plan* plan) { delete plan; }
+tern_status tern_choose_qparams_select(const tern_context* context, const tern_choose_qparams_problem* problem,
+                                       const tern_preference* preference, tern_choose_qparams_plan** out) {
+  return guarded("tern_choose_qparams_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<ChooseQparams>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_choose_qparams_explain(const tern_context* context, const tern_choose_qparams_problem* problem,
+                                        const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                        size_t* length) {
+  return guarded("tern_choose_qparams_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<ChooseQparams>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_choose_qparams_plan_explain(const tern_choose_qparams_plan* plan, char* buffer, size_t buffer_bytes,
+                                             size_t* length) {
+  return guarded("tern_choose_qparams_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_choose_qparams_plan_can_implement(const tern_choose_qparams_plan* plan,
+                                                   const tern_choose_qparams_args* args) {
+  return guarded("tern_choose_qparams_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_choose_qparams_plan_workspace_bytes(const tern_choose_qparams_plan* plan, size_t* out) {
+  return guarded("tern_choose_qparams_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_choose_qparams_plan_run(const tern_choose_qparams_plan* plan, const tern_stream* stream,
+                                         void* workspace, size_t workspace_bytes,
+                                         const tern_choose_qparams_args* args) {
+  return guarded("tern_choose_qparams_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_choose_qparams_plan_get_info(const tern_choose_qparams_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_choose_qparams_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
+struct tern_dynamic_quantize_plan : PlanHandle<DynamicQuantize> { using PlanHandle::PlanHandle; };
+void tern_dynamic_quantize_plan_destroy(tern_dynamic_quantize_plan* plan) { delete plan; }
+tern_status tern_dynamic_quantize_select(const tern_context* context, const tern_dynamic_quantize_problem* problem,
+                                         const tern_preference* preference, tern_dynamic_quantize_plan** out) {
+  return guarded("tern_dynamic_quantize_select", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"context", context}, {"problem", problem}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return put(out, Plan<DynamicQuantize>::select(context->context, cpp_problem, cpp_preference));
+  });
+}
+tern_status tern_dynamic_quantize_explain(const tern_context* context, const tern_dynamic_quantize_problem* problem,
+                                          const tern_preference* preference, char* buffer, size_t buffer_bytes,
+                                          size_t* length) {
+  return guarded("tern_dynamic_quantize_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"context", context}, {"problem", problem}, {"length", length}}));
+    TERN_ASSIGN(cpp_problem, to_cpp(where, problem));
+    TERN_ASSIGN(cpp_preference, to_preference(where, preference));
+    return write_text(where, text_of(Plan<DynamicQuantize>::explain(context->context, cpp_problem, cpp_preference)), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_dynamic_quantize_plan_explain(const tern_dynamic_quantize_plan* plan, char* buffer,
+                                               size_t buffer_bytes, size_t* length) {
+  return guarded("tern_dynamic_quantize_plan_explain", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"length", length}}));
+    return write_text(where, text_of(plan->plan.explain()), buffer, buffer_bytes, length);
+  });
+}
+tern_status tern_dynamic_quantize_plan_can_implement(const tern_dynamic_quantize_plan* plan,
+                                                     const tern_dynamic_quantize_args* args) {
+  return guarded("tern_dynamic_quantize_plan_can_implement", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"args", args}}));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    return plan->plan.can_implement(cpp_args);
+  });
+}
+tern_status tern_dynamic_quantize_plan_workspace_bytes(const tern_dynamic_quantize_plan* plan, size_t* out) {
+  return guarded("tern_dynamic_quantize_plan_workspace_bytes", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"out", out}}));
+    return put(out, plan->plan.workspace_bytes());
+  });
+}
+tern_status tern_dynamic_quantize_plan_run(const tern_dynamic_quantize_plan* plan, const tern_stream* stream,
+                                           void* workspace, size_t workspace_bytes,
+                                           const tern_dynamic_quantize_args* args) {
+  return guarded("tern_dynamic_quantize_plan_run", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(not_null(where, {{"plan", plan}, {"stream", stream}, {"args", args}}));
+    TERN_ASSIGN(cpp_workspace, to_array<std::byte>(where, "workspace", workspace, "workspace_bytes", workspace_bytes));
+    TERN_ASSIGN(cpp_args, to_cpp(where, args));
+    const ParallelForWatch watch;
+    auto made = plan->plan.run(stream->stream, cpp_workspace, cpp_args);
+    if (made.ok()) TERN_RETURN_IF_ERROR(watch.status(where));
+    return made;
+  });
+}
+tern_status tern_dynamic_quantize_plan_get_info(const tern_dynamic_quantize_plan* plan, const tern_plan_info** out) {
+  return guarded("tern_dynamic_quantize_plan_get_info", [&](const char* where) -> Status {
+    TERN_RETURN_IF_ERROR(cleared(where, out, {{"plan", plan}}));
+    return put(out, &plan->face.info);
+  });
+}
