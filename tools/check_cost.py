@@ -25,7 +25,7 @@ EVERY_OP = {
 }  # fmt: skip
 # What a new op's folder has: "cpu.cpp" stands for all that are like it.
 FOLDER = {
-    "{op}.h": "the contract as algebra, Params, and OpTraits: name, words, facts, operands, bind, empty, entry",
+    "{op}.h": "the contract as algebra, Params, and the record OpTraits (src/ops/op.h says what it has)",
     "{op}.cpp": "checks of problem and arguments, made once for all kernels",
     "reference.cpp": "the slow truth",
     "simd_table.h": "what an instruction set hands over",
@@ -33,8 +33,9 @@ FOLDER = {
     "cpu.cpp": "the driver: threads, and problems that the loops do not take",
     "scalar.cpp": "the loops without vectors; x86_avx2.cpp, arm_neon.cpp, cuda_sm75.cu as kernels come",
     "test.cpp": "against reference and limits",
-    "selftest.cpp": "how `tern selftest` tries it",
-    "bench.cpp": "how `tern bench` measures it",
+    "selftest.cpp": "the problems on which `tern selftest` compares kernels",
+    "bench.cpp": "what bounds it, for `tern bench`",
+    "c.abi": "its C ABI, from which tools/c_abi.py writes structs, checks and functions",
 }  # fmt: skip
 FAMILY = "what problems of its family have in common: tests, selftests and benches of several folders use it"
 # (file, the ops or layouts that its code spells, why this is no cost of adding one)
@@ -53,6 +54,10 @@ USES = [
     ("src/api/linear.cpp", "linear", "linear() and BitLinear"),
     ("src/api/precision_report.cpp", "linear", "measures what precision a layer needs"),
     ("include/tern/linear.h", "activation_quantize", "linear quantizes its activations; their public header is one"),
+    ("src/api/c_linear.cpp", "linear", "linear's arrays of matrices, which its description only names"),
+    ("src/api/c_plan.h", "linear", "linear's arrays of matrices, which its description only names"),
+    ("src/api/c_layout.cpp", "i2_s_x86_128 i2_s_arm_64 i2_s_1x4", "which of them a file has is asked for as the order of i2_s"),
+    ("src/lab/bench.cpp", "linear", "the layers of known models"),
     ("src/lab/linear_truth.h", "linear", "the truth that tests of linear and of packed weights share"),
     ("src/lab/linear_models.h", "linear", "the layers of known models"),
     ("src/lab/linear_models.cpp", "linear", "the layers of known models"),
@@ -60,45 +65,22 @@ USES = [
     ("src/lab/blas_baselines.cpp", "linear", "BLAS beside linear"),
     ("src/lab/cublas_baselines.h", "linear", "cuBLAS beside linear"),
     ("src/lab/cublas_baselines.cpp", "linear", "cuBLAS beside linear"),
-    ("src/lab/ternary_case.h", "ternary_quantize", FAMILY),
-    ("src/lab/ternary_case.cpp", "ternary_quantize", FAMILY),
     ("src/lab/affine_problems.h", "affine_quantize affine_dequantize", FAMILY),
     ("src/lab/fake_problems.h", "fake_quantize fake_quantize_backward", FAMILY),
     ("src/lab/qparams_problems.h", "choose_qparams dynamic_quantize", FAMILY),
     ("apps/cli/quantize.cpp", "ternary_quantize", "the command that quantizes"),
+    ("apps/cli/arguments.h", "ternary_quantize", "the op of the command that quantizes"),
+    ("apps/cli/bench.cpp", "ternary_quantize", "--from, which is for it only"),
     ("apps/cli/dequantize.cpp", "ternary_dequantize", "the command that dequantizes"),
     ("apps/cli/model_arguments.cpp", "tl1 tl2 i2_s_x86_128 hf_packed", "help of options that only these layouts have"),
     ("apps/cli/convert.cpp", "hf_packed tq1_0", "examples in its help"),
     ("apps/cli/quantize.cpp", "hf_packed", "an example in its help"),
     ("apps/cli/write_model.cpp", "tl2", "--later-tl2, which is for tl2 only"),
     ("include/tern/model.h", "i2", "the default of a ModelPlan"),
-    ("src/model/model.cpp", "hf_packed", "recognizes the names that Hugging Face gives to tensors"),
+    ("src/model/interpret_tensors.cpp", "hf_packed", "recognizes the names that Hugging Face gives to tensors"),
     ("src/model/convert_matrix.cpp", "i2_s_x86_128", "stands for any layout with one scale, to fit scales to one"),
     ("src/format/tl2.cpp", "tl1", "pairs of tl2 are those of tl1"),
 ]  # fmt: skip
-# Files whose rows are being replaced by records that are written once for all ops. Delete an entry when its file is
-# done; until then it allows any op or layout.
-PENDING = {
-    "src/lab/selftest.cpp": "to read the record of an op",
-    "src/lab/bench_ops.h": "to read the record of an op",
-    "src/lab/bench.cpp": "to read the record of an op",
-    "apps/cli/explain.cpp": "to read the record of an op",
-    "apps/cli/bench.cpp": "to read the record of an op",
-    "apps/cli/arguments.cpp": "to read the record of an op",
-    "apps/cli/arguments.h": "to read the record of an op",
-    "include/tern/tern_c.h": "to be generated",
-    "include/tern/tern_c_affine.h": "to be generated",
-    "include/tern/tern_c_fake_quantize.h": "to be generated",
-    "include/tern/tern_c_qparams.h": "to be generated",
-    "src/api/c_abi.h": "to be generated",
-    "src/api/c_affine.cpp": "to be generated",
-    "src/api/c_fake_quantize.cpp": "to be generated",
-    "src/api/c_layout.cpp": "to be generated",
-    "src/api/c_linear.cpp": "to be generated",
-    "src/api/c_plan.cpp": "to be generated",
-    "src/api/c_qparams.cpp": "to be generated",
-    "src/api/c_status.cpp": "to be generated",
-}  # fmt: skip
 
 
 def enumerators(root, path, enum):
@@ -191,7 +173,7 @@ def op_problems(tree, op, struct):
     if not header:
         yield f"{OPS}: include/tern has no struct {struct}, the public type of {op}"
     for name in touched:
-        if name != header and name not in EVERY_OP and name not in PENDING:
+        if name != header and name not in EVERY_OP:
             yield (f"{name}: names the op {op}. An op costs its folder, its public header, {', '.join(EVERY_OP)}; a use "
                    "of it for what it does goes into USES of tools/check_cost.py, with the reason")
 
@@ -201,7 +183,7 @@ def layout_problems(tree, layout, word, header, formats):
     if header not in tree.code:
         yield f"{LAYOUT_TABLE}: {header}, the header of {layout}, does not exist"
     for name in tree.naming_layout(layout, word, header, formats):
-        if name not in own and name not in PENDING and layout not in uses_of(name):
+        if name not in own and layout not in uses_of(name):
             yield (f"{name}: names the layout {layout}. A layout costs {header}, a row of {LAYOUT_TABLE} and the "
                    "enumerator; ask the table instead, or explain the use in USES of tools/check_cost.py")
 
@@ -225,7 +207,7 @@ def show(tree, name):
         word, header = layouts[name]
         print(f"the layout {name}:")
         for path in tree.naming_layout(name, word, header, formats):
-            kind = "use" if name in uses_of(path) else "pending" if path in PENDING else "cost"
+            kind = "use" if name in uses_of(path) else "cost"
             print(f"  {kind:8}{path}")
         print(f"  cost    {LAYOUT_ENUM}: the enumerator")
     if name in formats:
@@ -238,7 +220,7 @@ def show(tree, name):
         touched, uses = costs_of_op(tree, name, ops[name])
         print(f"the op {name}: src/ops/{name}, and")
         for path in touched:
-            print(f"  {'pending' if path in PENDING else 'cost':8}{path}")
+            print(f"  cost    {path}")
         for path in uses:
             print(f"  use     {path}")
     if name not in layouts and name not in formats and name not in ops:
