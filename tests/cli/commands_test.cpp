@@ -171,6 +171,22 @@ TEST_F(SelftestTest, RunsTheKernelsThatAreForcedAndNoOther) {
   EXPECT_NE(nowhere.err.find("linear.i2.cuda_sm75 needs a CUDA device"), std::string::npos) << nowhere.err;
 }
 
+TEST_F(SelftestTest, EveryOpComparesAKernel) {
+  std::map<std::string, std::string> scalar;  // a kernel of each op
+  const json known = tern_json({"kernels"});
+  for (const json& kernel : known["kernels"])
+    if (const std::string name = kernel["name"]; name.ends_with(".scalar")) scalar.emplace(kernel["op"], name);
+  EXPECT_GE(scalar.size(), 10U);
+  for (const auto& [op, kernel] : scalar) {
+    const json document = tern_json({"selftest", "--op", op, "--threads", "1"}, 0, {"TERN_FORCE_KERNEL=" + kernel});
+    EXPECT_EQ(document["passed"], 1) << op;
+    for (const json& result : document["results"])
+      if (result["kernel"] == kernel) {
+        EXPECT_GE(result["problems"], 60) << op;
+      }
+  }
+}
+
 // Runs the command linked with a stand-in selftest that reports a difference in its second kernel.
 TEST_F(SelftestTest, ADifferenceIsNamedAndFails) {
 #ifndef TERN_DIFFERING_CLI_PATH
