@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # run OUT [tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_wide_many gpu_gemm
-# gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer]: runs these
-# parts of the bundle, or all; each takes minutes. OUT then has proof.txt (machine, commit, each part's results; to be
-# committed with the figures) and, by part, cpu.json, gpu.json, torch_affine.json and PyTorch's golden files. `tests`
-# includes those of a GPU. A program whose tests were all skipped is counted as skipped.
+# gpu_ternary_tests gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden
+# sanitizer]: runs these parts of the bundle, or all; each takes minutes. OUT then has proof.txt (machine, commit, each
+# part's results; to be committed with the figures) and, by part, cpu.json, gpu.json, torch_affine.json and PyTorch's
+# golden files. `tests` includes those of a GPU. A program whose tests were all skipped is counted as skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ $# -lt 1 ] || [ "$1" = --help ] || [ "$1" = -h ]; then
@@ -16,7 +16,8 @@ shift
 mkdir -p "$out"
 parts=("$@")
 all=(tests selftest quantize linear gemm gpu gpu_large gpu_linear gpu_shapes gpu_wide gpu_wide_many gpu_gemm
-  gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden sanitizer)
+  gpu_ternary_tests gpu_linear_tests gpu_linear_sanitizer gpu_affine_tests gpu_affine_sanitizer gpu_affine golden
+  sanitizer)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 for part in "${parts[@]}"; do
   case " ${all[*]} " in
@@ -255,6 +256,10 @@ for part in "${parts[@]}"; do
       for kernel in cuda_sm80 cuda_sm75; do
         gpu_linear --shape 4096x4096 --m 1024 --y bf16 --kernel linear.i2.$kernel
       done
+      ;;
+    gpu_ternary_tests)  # every kernel of the ternary ops, plans, memory and the conveniences
+      for program in ternary_quantize ternary_dequantize activation_quantize plan memory; do tests $program '*'; done
+      tests api '*Gpu*:*GPU*-LinearOnGpu.*:LoadOnGpu.*:ChainOnGpu.*:COnAGpu.*'
       ;;
     gpu_linear_tests)  # every kernel; layers with the kernels of older GPUs; 100,000 problems; 2^31 elements
       tests linear '*'
