@@ -149,4 +149,18 @@ constexpr KernelEntry bind_cuda(const CudaTable<Op>* table) {
           }};
 }
 
+// For the namespace of an op: what reference.cpp and cpu.cpp define, and the entries of its tables.
+#define TERN_OP_DRIVERS(Op)                                                                                      \
+  struct ReferenceTable {};                                                                                      \
+  using Cuda = CudaTable<Op>;                                                                                    \
+  std::size_t reference_workspace(const ReferenceTable&, const Op::Problem&, int threads);                       \
+  Status reference_run(const ReferenceTable&, const Params&, const Exec&);                                       \
+  std::size_t cpu_workspace(const SimdTable&, const Op::Problem&, int threads);                                  \
+  Status cpu_run(const SimdTable&, const Params&, const Exec&);                                                  \
+  constexpr KernelEntry entry(const SimdTable* table) { return bind_kernel<Op, cpu_workspace, cpu_run>(table); } \
+  constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }                                    \
+  constexpr KernelEntry entry(const ReferenceTable* table) {                                                     \
+    return bind_kernel<Op, reference_workspace, reference_run>(table);                                           \
+  }
+
 }  // namespace tern

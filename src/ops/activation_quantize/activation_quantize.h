@@ -44,13 +44,6 @@ std::optional<FiniteToken> finite_token(const SimdTable& table, const void* x, D
 Error non_finite_error(std::string_view op, const void* x, DType dtype, std::int64_t stride, std::int64_t m,
                        std::int64_t k);
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const ActivationQuantize::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const ActivationQuantize::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace activation_quantize
 
 template <>
@@ -90,15 +83,6 @@ struct OpTraits<ActivationQuantize> {
 };
 
 namespace activation_quantize {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<ActivationQuantize, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<ActivationQuantize>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<ActivationQuantize, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(ActivationQuantize)
 }  // namespace activation_quantize
 }  // namespace tern

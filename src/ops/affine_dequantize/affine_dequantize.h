@@ -19,13 +19,6 @@ struct Params {
   TensorView y;
 };
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const AffineDequantize::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const AffineDequantize::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace affine_dequantize
 
 template <>
@@ -59,15 +52,6 @@ struct OpTraits<AffineDequantize> {
 };
 
 namespace affine_dequantize {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<AffineDequantize, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<AffineDequantize>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<AffineDequantize, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(AffineDequantize)
 }  // namespace affine_dequantize
 }  // namespace tern

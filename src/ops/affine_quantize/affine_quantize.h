@@ -27,13 +27,6 @@ inline Store store_of(Format format) {
   }
 }
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const AffineQuantize::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const AffineQuantize::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace affine_quantize
 
 template <>
@@ -67,15 +60,6 @@ struct OpTraits<AffineQuantize> {
 };
 
 namespace affine_quantize {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<AffineQuantize, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<AffineQuantize>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<AffineQuantize, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(AffineQuantize)
 }  // namespace affine_quantize
 }  // namespace tern

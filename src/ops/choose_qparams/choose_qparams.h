@@ -40,13 +40,6 @@ inline bool copies_ranges(const ChooseQparams::Problem& p) {
   return p.method == QparamsMethod::percentile || p.method == QparamsMethod::mse;
 }
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const ChooseQparams::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const ChooseQparams::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace choose_qparams
 
 template <>
@@ -79,15 +72,6 @@ struct OpTraits<ChooseQparams> {
 };
 
 namespace choose_qparams {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<ChooseQparams, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<ChooseQparams>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<ChooseQparams, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(ChooseQparams)
 }  // namespace choose_qparams
 }  // namespace tern

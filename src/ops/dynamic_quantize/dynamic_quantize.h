@@ -17,13 +17,6 @@ struct Params {
 
 ChooseQparams::Problem choosing(const DynamicQuantize::Problem& problem);
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const DynamicQuantize::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const DynamicQuantize::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace dynamic_quantize
 
 template <>
@@ -62,15 +55,6 @@ struct OpTraits<DynamicQuantize> {
 };
 
 namespace dynamic_quantize {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<DynamicQuantize, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<DynamicQuantize>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<DynamicQuantize, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(DynamicQuantize)
 }  // namespace dynamic_quantize
 }  // namespace tern

@@ -35,13 +35,6 @@ struct ElementRule {
 };
 Element round_element(double x, DType dtype, double s, int zp, const ElementRule& rule);
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const FakeQuantize::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const FakeQuantize::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace fake_quantize
 
 template <>
@@ -77,13 +70,6 @@ struct OpTraits<FakeQuantize> {
 };
 
 namespace fake_quantize {
-
-constexpr KernelEntry entry(const SimdTable* table) { return bind_kernel<FakeQuantize, cpu_workspace, cpu_run>(table); }
-using Cuda = CudaTable<FakeQuantize>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<FakeQuantize, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(FakeQuantize)
 }  // namespace fake_quantize
 }  // namespace tern

@@ -24,13 +24,6 @@ struct Params {
   void* grad_zero_points = nullptr;
 };
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const FakeQuantizeBackward::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const FakeQuantizeBackward::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 // Writes the gradients of a range, computed in f64 from its two sums and rounded once to the type of scales.
 void write_gradients(const Params& params, std::int64_t range, double step_sum, double outside_sum);
 
@@ -83,15 +76,6 @@ struct OpTraits<FakeQuantizeBackward> {
 };
 
 namespace fake_quantize_backward {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<FakeQuantizeBackward, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<FakeQuantizeBackward>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<FakeQuantizeBackward, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(FakeQuantizeBackward)
 }  // namespace fake_quantize_backward
 }  // namespace tern

@@ -27,13 +27,6 @@ Error invalid_code_error(const Params& params);
 // The loops of the best instruction set with these capabilities, for callers that use the values without storing them.
 const SimdTable& loops_for(Capabilities instructions);
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const TernaryDequantize::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const TernaryDequantize::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace ternary_dequantize
 
 template <>
@@ -65,15 +58,6 @@ struct OpTraits<TernaryDequantize> {
 };
 
 namespace ternary_dequantize {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<TernaryDequantize, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<TernaryDequantize>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<TernaryDequantize, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(TernaryDequantize)
 }  // namespace ternary_dequantize
 }  // namespace tern

@@ -44,13 +44,6 @@ Error scale_error(const Params& params, std::int64_t range, double scale);
 // The loops of the best instruction set with these capabilities, for sums outside of kernels.
 const SimdTable& loops_for(Capabilities instructions);
 
-struct ReferenceTable {};
-
-std::size_t reference_workspace(const ReferenceTable&, const TernaryQuantize::Problem&, int threads);
-Status reference_run(const ReferenceTable&, const Params&, const Exec&);
-std::size_t cpu_workspace(const SimdTable&, const TernaryQuantize::Problem&, int threads);
-Status cpu_run(const SimdTable&, const Params&, const Exec&);
-
 }  // namespace ternary_quantize
 
 template <>
@@ -93,15 +86,6 @@ struct OpTraits<TernaryQuantize> {
 };
 
 namespace ternary_quantize {
-
-constexpr KernelEntry entry(const SimdTable* table) {
-  return bind_kernel<TernaryQuantize, cpu_workspace, cpu_run>(table);
-}
-using Cuda = CudaTable<TernaryQuantize>;
-constexpr KernelEntry entry(const Cuda* table) { return bind_cuda(table); }
-constexpr KernelEntry entry(const ReferenceTable* table) {
-  return bind_kernel<TernaryQuantize, reference_workspace, reference_run>(table);
-}
-
+TERN_OP_DRIVERS(TernaryQuantize)
 }  // namespace ternary_quantize
 }  // namespace tern
