@@ -274,8 +274,8 @@ TEST_F(CModel, StopsAndRefuses) {
   options.include = "(";
   EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "regular expression");
   options.include = nullptr;
-  options.layout = static_cast<tern_layout>(11);
-  EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "options->layout is 11");
+  options.layout = static_cast<tern_layout>(99);
+  EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "options->layout is 99");
   options.layout = TERN_LAYOUT_DEFAULT;
   options.container = static_cast<tern_container>(2);
   EXPECT_FAILS(refused(), TERN_INVALID_ARGUMENT, "options->container is 2");

@@ -234,8 +234,8 @@ TEST(Layouts, ShapesThatDoNotFitAreRefusedWithTheMultiple) {
   has(refusal({Layout::tl2, {32, 96, 32}}, 32, 192), "k of 256 and more");
   has(refusal({Layout::tl2, {32, 96, 32}}, 32, 304), "tl2 holds k if k modulo 96 is a multiple of 32");
   has(refusal({Layout::tl2, {32, 960, 32}}, 32, 928), "tl2 has too few bytes for the last 928 of 928 columns");
-  for (int i = 0; i <= static_cast<int>(Layout::tq2_0); ++i) {
-    const LayoutSpec spec(static_cast<Layout>(i), {32, 96, 32});
+  for (const LayoutRow& row : layouts()) {
+    const LayoutSpec spec(row.layout, {32, 96, 32});
     EXPECT_EQ(layout_bytes(spec, -32, 768).code(), Code::invalid_argument);
     EXPECT_EQ(layout_bytes(spec, std::int64_t{1} << 60, std::int64_t{1} << 60).code(), Code::invalid_argument);
   }

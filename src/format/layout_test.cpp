@@ -94,8 +94,8 @@ TEST(LayoutTables, AContainerBeginsWithItsUsualLayout) {
     for (const LayoutRow* row : layouts_in(container)) text += std::string(row->name) + " ";
     return text;
   };
-  EXPECT_EQ(words(Container::safetensors), "i2 b3 hf_packed ms_gpu ");
-  EXPECT_EQ(words(Container::gguf), "i2_s.x86_128 i2_s.arm_64 i2_s.1x4 tl1 tl2 tq1_0 tq2_0 ");
+  EXPECT_TRUE(words(Container::safetensors).starts_with("i2 b3 hf_packed ms_gpu "));
+  EXPECT_TRUE(words(Container::gguf).starts_with("i2_s.x86_128 i2_s.arm_64 i2_s.1x4 tl1 tl2 tq1_0 tq2_0 "));
 }
 
 TEST(LayoutTables, EveryPlaceOfACode3IsSeen) {

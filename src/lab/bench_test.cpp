@@ -342,5 +342,24 @@ TEST(BenchActivationQuantize, CountsBytes) {
   EXPECT_EQ(report->records.front().bytes, 16 * 1024 * 5 + 16 * 8);
 }
 
+TEST(OpSelftest, SkipsProblemsThatAKernelDoesNotTake) {
+  const auto context = Context::open({.threads = 1});
+  ASSERT_TRUE(context.ok());
+  const auto all = kernels(*context);
+  ASSERT_TRUE(all.ok());
+  for (KernelDescription kernel : *all) {
+    if (kernel.name != "ternary_quantize.i2.x86_avx512" || !kernel.refused.empty()) continue;
+    const auto comparison = find_op(kernel.op)->selftest(*context, kernel);
+    ASSERT_TRUE(comparison.ok()) << comparison.error().str();
+    EXPECT_EQ(comparison->problems, 7 * 8);  // of mse: patterns, repetitions
+    kernel.schemes.emplace_back("absmean");  // which it does not take
+    const auto same = find_op(kernel.op)->selftest(*context, kernel);
+    ASSERT_TRUE(same.ok()) << same.error().str();
+    EXPECT_EQ(same->problems, 7 * 8);
+    return;
+  }
+  GTEST_SKIP() << "skipped: no AVX-512 here";
+}
+
 }  // namespace
 }  // namespace tern::lab

@@ -108,6 +108,14 @@ std::optional<Spoiled> spoil_chosen(Random& random, Sample<Op>& sample) {
   return spoil_x(random, sample);
 }
 
+// Whether a kernel takes a problem at all: some of a GPU's take groups of certain sizes only.
+template <class Op>
+Result<bool> takes(const Context& context, const std::string& kernel, const typename Op::Problem& problem) {
+  const auto plan = Plan<Op>::select(context, problem, {.kernel = kernel, .strict = true});
+  if (!plan.ok() && plan.code() != Code::unsupported) return plan.error();
+  return plan.ok();
+}
+
 // What a run wrote.
 struct Written {
   const char* name;
@@ -163,6 +171,8 @@ Result<Comparison> compare_samples(const Context& context, const KernelDescripti
   for (int number = 0;; ++number) {
     std::optional<Sample<Op>> sample = next_sample<Op>(random, kernel, format, number);
     if (!sample) return comparison;
+    TERN_ASSIGN(taken, takes<Op>(context, kernel.name, sample->problem));
+    if (!taken) continue;
     const auto compare = [&]() -> Result<std::string> {
       TERN_ASSIGN(want, run_sample<Op>(cpu, reference_of(kernel), *sample));
       TERN_ASSIGN(got, run_sample<Op>(context, kernel.name, *sample));

@@ -147,19 +147,19 @@ class QualityBlocks {
     }
   }
   void decode_ranges(std::int64_t row, std::int64_t column, std::int64_t count, std::int64_t len, std::byte* y) const {
-    if (in_.format == Format::b3) {
+    if (!has_loops()) {
       for (std::int64_t i = 0; i < count; ++i) decode_part(row, column + i * len, len, y + i * len * value_bytes_);
       return;
     }
     call(in_.format, in_.codes + row * line_ + column / per_byte_, count, len, scales_at(row, column), y);
   }
-  // Decodes a part of one range. Codes before the next whole byte are unpacked to int8 first, and so are all codes of
-  // b3, which has no loops.
+  // Decodes a part of one range. Codes before the next whole byte are unpacked to int8 first, and so are all codes of a
+  // format without loops.
   void decode_part(std::int64_t row, std::int64_t column, std::int64_t n, std::byte* y) const {
     const float* scale = scales_at(row, column);
     const std::uint8_t* line = in_.codes + row * line_;
     const std::int64_t to_byte = (per_byte_ - column % per_byte_) % per_byte_;
-    const std::int64_t unpacked = in_.format == Format::b3 ? n : std::min(n, to_byte);
+    const std::int64_t unpacked = !has_loops() ? n : std::min(n, to_byte);
     if (unpacked > 0) {
       std::int8_t codes[kSumElems];
       read_codes(in_.format, line, column, unpacked, codes);
@@ -173,6 +173,7 @@ class QualityBlocks {
     constexpr int kLeast = -2;  // every code was validated
     values_[static_cast<std::size_t>(format)](codes, count, len, scales, kLeast, false, y);
   }
+  [[nodiscard]] bool has_loops() const { return ternary_dequantize::has_loops(values_, static_cast<int>(in_.format)); }
   [[nodiscard]] const float* scales_at(std::int64_t row, std::int64_t column) const {
     return in_.stored.data() + range_at(ranges_, row, column);
   }

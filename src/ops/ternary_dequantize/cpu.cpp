@@ -84,7 +84,7 @@ class Driver {
 
   // Dequantizes `count` ranges of a row, from `range` on. The first starts at `column`.
   void call(std::int64_t row, std::int64_t range, std::int64_t column, std::int64_t count, std::int64_t len) {
-    if (load_ == kB3) {
+    if (!has_loops(ranges_, load_)) {
       for (std::int64_t i = 0; i < count; ++i, column += len) unpack(row, range + i, column, column + len);
       return;
     }

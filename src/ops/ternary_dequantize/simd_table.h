@@ -17,4 +17,11 @@ struct SimdTable {
                                    int min_code, bool stream, void* y);
 };
 
+// Whether a format has loops, of those for one target; `load` is its number in tern::Format. All others are unpacked to
+// i8.
+template <class Ranges>
+constexpr bool has_loops(const Ranges& ranges, int load) {
+  return load < kLoads && ranges[load] != nullptr;
+}
+
 }  // namespace tern::ternary_dequantize

@@ -160,8 +160,8 @@ class Driver {
   }
 
   void ranges_of_row(std::int64_t row, std::int64_t first, std::int64_t last, std::byte* copy) {
-    const bool plain = !saturate() && p_.given == nullptr && store_ != kB3 && len_ <= loops_.max_len &&
-                       (len_ % per_byte_ == 0 || last - first == 1);
+    const bool plain = !saturate() && p_.given == nullptr && has_loops(loops_, rule_, store_) &&
+                       len_ <= loops_.max_len && (len_ % per_byte_ == 0 || last - first == 1);
     if (plain) {
       const std::int64_t whole = last == per_row_ && k_ % len_ != 0 ? last - 1 : last;
       if (first < whole) call_ranges(row, first, whole - first, len_);

@@ -35,10 +35,10 @@ class RowWriter {
       n -= fill;
     }
     if (const std::int64_t whole = n / per_byte_ * per_byte_; whole > 0) {
-      if (store_ == kB3)
-        pack(x, whole, scale);
-      else
+      if (has_loops(loops_, rule_, store_))
         loops_.codes[rule_][store_](x, whole, scale, out_);
+      else
+        pack(x, whole, scale);
       out_ += whole / per_byte_;
       x += whole * elem_bytes_;
       n -= whole;

@@ -42,6 +42,11 @@ struct SimdTable {
   SourceLoops of[kSources];
 };
 
+// Whether a format has loops; `store` is its number in tern::Format. The driver packs all others from i8.
+constexpr bool has_loops(const SourceLoops& loops, int rule, int store) {
+  return store < kStores && loops.codes[rule][store] != nullptr;
+}
+
 // Sets codes (and ranges, where the loops have them) for every rule with its packed store and with i8.
 template <class Loops>
 constexpr void add_codes(SourceLoops& loops) {
