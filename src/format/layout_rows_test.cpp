@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "format/layout.h"
 #include "tests/support/guarded.h"
 #include "tests/support/layout_cases.h"
 

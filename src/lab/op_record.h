@@ -14,7 +14,8 @@ namespace tern::lab {
 
 struct Comparison {
   std::int64_t problems = 0;
-  std::string difference;  // problem and element of the first difference; empty when all were equal
+  std::string difference;             // problem and element of the first difference; empty when all were equal
+  std::optional<Error> refused = {};  // why the kernel did not take the last problem that it did not take
 };
 
 // Which kernel a problem runs on, and the plan that it leads to, if any.

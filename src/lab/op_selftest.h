@@ -110,10 +110,13 @@ std::optional<Spoiled> spoil_chosen(Random& random, Sample<Op>& sample) {
 
 // Whether a kernel takes a problem at all: some of a GPU's take groups of certain sizes only.
 template <class Op>
-Result<bool> takes(const Context& context, const std::string& kernel, const typename Op::Problem& problem) {
-  const auto plan = Plan<Op>::select(context, problem, {.kernel = kernel, .strict = true});
-  if (!plan.ok() && plan.code() != Code::unsupported) return plan.error();
-  return plan.ok();
+Result<bool> takes(const Context& context, const std::string& kernel, const typename Op::Problem& problem,
+                   Comparison& comparison) {
+  auto plan = Plan<Op>::select(context, problem, {.kernel = kernel, .strict = true});
+  if (plan.ok()) return true;
+  if (plan.code() != Code::unsupported) return std::move(plan).error();
+  comparison.refused = std::move(plan).error();
+  return false;
 }
 
 // What a run wrote.
@@ -171,7 +174,7 @@ Result<Comparison> compare_samples(const Context& context, const KernelDescripti
   for (int number = 0;; ++number) {
     std::optional<Sample<Op>> sample = next_sample<Op>(random, kernel, format, number);
     if (!sample) return comparison;
-    TERN_ASSIGN(taken, takes<Op>(context, kernel.name, sample->problem));
+    TERN_ASSIGN(taken, takes<Op>(context, kernel.name, sample->problem, comparison));
     if (!taken) continue;
     const auto compare = [&]() -> Result<std::string> {
       TERN_ASSIGN(want, run_sample<Op>(cpu, reference_of(kernel), *sample));

@@ -137,7 +137,7 @@ Result<Comparison> own_selftest<Linear>(const Context& context, const KernelDesc
   for (const bool exact : {true, false})
     for (int repetition = 0; repetition < (exact ? 150 : 50); ++repetition) {
       const Input in = random_input(random, format, exact, most_tokens);
-      TERN_ASSIGN(taken, takes<Linear>(context, kernel.name, planned(in.problem)));
+      TERN_ASSIGN(taken, takes<Linear>(context, kernel.name, planned(in.problem), comparison));
       if (!taken) continue;
       TERN_ASSIGN(got, run(context, kernel.name, in));
       ++comparison.problems;
