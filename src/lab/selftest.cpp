@@ -12,8 +12,23 @@
 namespace tern::lab {
 namespace {
 
-// Why TERN_FORCE_KERNEL makes another kernel run in place of this one; empty if it does not. If it names no kernel that
-// can run here, select() reports that.
+// An error if TERN_FORCE_KERNEL names kernels of an op and format of which none can run here.
+Status check_forced(const Options& options, const std::vector<KernelDescription>& list, std::string_view op) {
+  const auto find = [&](const std::string& name) { return std::ranges::find(list, name, &KernelDescription::name); };
+  for (const std::string& name : options.force_kernels) {
+    const auto forced = find(name);
+    if (forced == list.end() || forced->refused.empty() || (!op.empty() && forced->op != op)) continue;
+    if (std::ranges::none_of(options.force_kernels, [&](const std::string& other) {
+          const auto kernel = find(other);
+          return kernel != list.end() && kernel->op == forced->op && kernel->format == forced->format &&
+                 kernel->refused.empty();
+        }))
+      return error(Code::unsupported, "TERN_FORCE_KERNEL", "{} {}", name, forced->refused);
+  }
+  return {};
+}
+
+// Why TERN_FORCE_KERNEL makes another kernel run in place of this one; empty if it does not.
 std::string displaced(const Options& options, const std::vector<KernelDescription>& list,
                       const KernelDescription& kernel) {
   bool binds = false;
@@ -34,6 +49,7 @@ Result<std::vector<SelftestResult>> selftest(const Context& context, const std::
     return error(Code::invalid_argument, "selftest", "'{}' is not one of {}", op, listed(op_names()));
   TERN_ASSIGN(list, kernels(context));
   TERN_ASSIGN(options, read_options());
+  TERN_RETURN_IF_ERROR(check_forced(options, list, op));
   std::vector<SelftestResult> results;
   for (const KernelDescription& kernel : list) {
     if (!op.empty() && kernel.op != op) continue;
