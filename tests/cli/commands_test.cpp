@@ -128,13 +128,13 @@ TEST_F(ExplainTest, AnOverrideTakesAndIsNoted) {
 // Only scalar kernels run, so that every machine skips some and the test is short.
 TEST_F(SelftestTest, EndsWithTheCountsAndTheyAgreeWithJson) {
   const Variables scalar = {"TERN_MAX_ISA=scalar"};
-  const json document = tern_json({"selftest", "--op", "ternary_dequantize", "--threads", "1"}, 0, scalar);
+  const json document = tern_json({"selftest", "--op", "affine_dequantize", "--threads", "1"}, 0, scalar);
   EXPECT_EQ(document["threads"], 1);
   int passed = 0;
   int skipped = 0;
   for (const json& result : document["results"]) {
     expect_keys(result, {"op", "kernel", "status", "problems", "skipped", "difference"});
-    EXPECT_EQ(result["op"], "ternary_dequantize");
+    EXPECT_EQ(result["op"], "affine_dequantize");
     EXPECT_EQ(result["status"] == "skipped", result["skipped"].is_string()) << result;
     EXPECT_EQ(result["status"] == "ok", result["problems"] > 0) << result;
     ++(result["status"] == "ok" ? passed : skipped);
@@ -145,12 +145,12 @@ TEST_F(SelftestTest, EndsWithTheCountsAndTheyAgreeWithJson) {
   EXPECT_EQ(document["failed"], 0);
   EXPECT_EQ(document["skipped"], skipped);
 
-  const Outcome summary = tern({"selftest", "--op", "ternary_dequantize", "--threads", "1", "--summary"}, scalar);
+  const Outcome summary = tern({"selftest", "--op", "affine_dequantize", "--threads", "1", "--summary"}, scalar);
   EXPECT_EQ(summary.exit_code, 0) << summary.err;
   EXPECT_TRUE(std::regex_match(summary.out, std::regex("[1-9][0-9]* kernels agree with the reference on [1-9][0-9]* "
                                                        "problems\n[1-9][0-9]* passed, 0 failed, [0-9]+ skipped\n")))
       << summary.out;
-  const Outcome text = tern({"selftest", "--op", "ternary_dequantize", "--threads", "1"}, scalar);
+  const Outcome text = tern({"selftest", "--op", "affine_dequantize", "--threads", "1"}, scalar);
   EXPECT_EQ(text.exit_code, 0);
   std::ostringstream counts;
   counts << '\n' << passed << " passed, 0 failed, " << skipped << " skipped\n";

@@ -46,8 +46,9 @@ Chosen<T> choose(const Rule& rule, T up, T down) {
   if (!rule.zero_points) return {s, 0};
   // down/s is hardly above `steps`, so adding 1.5 * 2^23 (f64: 2^52) rounds it to the nearest integer, ties to even.
   constexpr T kRound = std::is_same_v<T, float> ? T{0x1.8p23F} : static_cast<T>(0x1.8p52);
-  const auto below = static_cast<std::int32_t>((down / s + kRound) - kRound);
-  return {s, std::clamp(rule.q.min + below, rule.q.min, rule.q.max)};
+  const T rounded = (down / s + kRound) - kRound;
+  const T below = rounded > 0 ? std::min(rounded, steps) : 0;  // also where a range is not finite and s is NaN
+  return {s, rule.q.min + static_cast<std::int32_t>(below)};
 }
 
 // mse tries 80 ranges: the full range, 99 % of it, and so on down to 21 %.
