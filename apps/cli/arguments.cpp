@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <tuple>
 
 #include "log.h"
 #include "run_clock.h"
@@ -64,13 +63,17 @@ Status check_op(const std::string& op, std::string where) {
                       fmt::format("'{}' is not one of {}", escaped(op, 40), fmt::join(lab::op_names(), ", ")));
 }
 
-Status check_word(const std::string& op, Word word, const std::string& option, const std::string& value) {
+Status check_words(const std::string& op, std::initializer_list<GivenWord> words) {
   const lab::OpRecord& record = *lab::find_op(op);
-  if (record.words.has(word)) return {};
-  const std::string_view why = record.without(word);
-  const std::string given = value.empty() ? "" : fmt::format(" (it was given {})", value);
-  return bad_argument(option, why.empty() ? fmt::format("{} has no {}{}; {}", op, option, given, lab::ops_with(word))
-                                          : fmt::format("{} has no {}: {}", op, option, why));
+  for (const GivenWord& word : words) {
+    if (!word.given || record.words.has(word.word)) continue;
+    const std::string_view why = record.without(word.word);
+    if (!why.empty()) return bad_argument(word.option, fmt::format("{} has no {}: {}", op, word.option, why));
+    const std::string given = word.value.empty() ? "" : fmt::format(" (it was given {})", word.value);
+    return bad_argument(word.option,
+                        fmt::format("{} has no {}{}; {}", op, word.option, given, lab::ops_with(word.word)));
+  }
+  return {};
 }
 
 void add_output_arguments(CLI::App& command, OutputArguments& arguments) {
@@ -125,10 +128,10 @@ void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int
 }
 
 Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op) {
-  for (const auto& [given, word, option] : {std::tuple{arguments.scheme_given, Word::scheme, "--scheme"},
-                                            std::tuple{arguments.granularity_given, Word::granularity, "--granularity"},
-                                            std::tuple{!arguments.format.empty(), Word::format, "--format"}})
-    if (const Status refused = given ? check_word(op, word, option) : Status(); !refused.ok()) return refused.error();
+  const Status known = check_words(op, {{arguments.scheme_given, Word::scheme, "--scheme"},
+                                        {arguments.granularity_given, Word::granularity, "--granularity"},
+                                        {!arguments.format.empty(), Word::format, "--format"}});
+  if (!known.ok()) return known.error();
   const Result<Scheme> scheme = parse_scheme(arguments.scheme);
   if (!scheme.ok()) return scheme.error();
   const Result<Granularity> granularity = parse_granularity(arguments.granularity);
@@ -183,7 +186,7 @@ void add_precision_argument(CLI::App& command, std::optional<std::string>& preci
       ->type_name("NAME");
 }
 Result<Precision> parse_precision_of(const std::string& op, const std::string& precision, const char* beside) {
-  if (const Status known = check_word(op, Word::precision, "--precision"); !known.ok()) return known.error();
+  if (const Status known = check_words(op, {{true, Word::precision, "--precision"}}); !known.ok()) return known.error();
   if (*beside != '\0')
     return bad_argument("--precision", fmt::format("'{}' was given with {}; give only one, because each sets the type",
                                                    precision, beside));
@@ -197,8 +200,8 @@ void add_method_argument(CLI::App& command, std::optional<std::string>& method) 
       ->type_name("NAME");
 }
 Result<QparamsMethod> parse_method(const std::optional<std::string>& method, const std::string& op) {
-  if (method)
-    if (const Status known = check_word(op, Word::method, "--method"); !known.ok()) return known.error();
+  const Status known = check_words(op, {{method.has_value(), Word::method, "--method"}});
+  if (!known.ok()) return known.error();
   return parse_qparams_method(method.value_or("absmax"));
 }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -44,7 +45,13 @@ std::function<std::string(const std::string&)> whole_number(
 
 // Refuses an unknown op with a list of the known ones, and an option whose word the op's problems do not have.
 Status check_op(const std::string& op, std::string where = "op");
-Status check_word(const std::string& op, Word word, const std::string& option, const std::string& value = {});
+struct GivenWord {
+  bool given = false;
+  Word word;
+  const char* option;
+  std::string value = {};  // for the error; may be empty
+};
+Status check_words(const std::string& op, std::initializer_list<GivenWord> words);
 
 // The words of a quantization, as typed.
 struct SchemeArguments {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <tuple>
 
 #include "arguments.h"
 #include "json.h"
@@ -59,7 +58,7 @@ Result<std::vector<int>> parse_thread_counts(const std::string& text) {
 
 Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   lab::BenchRequest request;
-  if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
+  if (const Status op = check_op(arguments.op); !op.ok()) return op.error();
   request.op = arguments.op;
   if (!arguments.shape.empty()) {
     const Result<RowsAndColumns> shape = parse_problem_shape(arguments.shape);
@@ -78,13 +77,12 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
     if (!dtype.ok()) return dtype.error();
     request.dtype = *dtype;
   }
-  for (const auto& [given, word, option] : {std::tuple{arguments.math.has_value(), Word::math, "--math"},
-                                            std::tuple{arguments.y.has_value(), Word::y, "--y"},
-                                            std::tuple{!arguments.model.empty(), Word::model, "--model"},
-                                            std::tuple{arguments.baselines, Word::baselines, "--baselines"},
-                                            std::tuple{!arguments.tuning.empty(), Word::tuning, "--tuning"}})
-    if (const Status known = given ? check_word(arguments.op, word, option) : Status(); !known.ok())
-      return known.error();
+  const Status known = check_words(arguments.op, {{arguments.math.has_value(), Word::math, "--math"},
+                                                  {arguments.y.has_value(), Word::y, "--y"},
+                                                  {!arguments.model.empty(), Word::model, "--model"},
+                                                  {arguments.baselines, Word::baselines, "--baselines"},
+                                                  {!arguments.tuning.empty(), Word::tuning, "--tuning"}});
+  if (!known.ok()) return known.error();
   if (arguments.y) {
     const Result<DType> y = parse_dtype(*arguments.y);
     if (!y.ok()) return Error{y.code(), y.error().message, "--y"};

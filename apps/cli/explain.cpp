@@ -121,7 +121,7 @@ void print_as_text(const Context& context, const lab::OpRecord& op, const Proble
 }
 
 Result<int> run(const ExplainArguments& arguments) {
-  if (const Status known = check_op(arguments.op); !known.ok()) return known.error();
+  if (const Status op = check_op(arguments.op); !op.ok()) return op.error();
   const Result<RowsAndColumns> shape = parse_problem_shape(arguments.shape);
   if (!shape.ok()) return shape.error();
   const Result<SchemeWords> words = parse(arguments.scheme, arguments.op);
@@ -133,13 +133,11 @@ Result<int> run(const ExplainArguments& arguments) {
   const Result<Context> context = open_context(arguments.threads, arguments.device);
   if (!context.ok()) return context.error();
 
-  const std::string m = arguments.m ? fmt::format("{}", *arguments.m) : "";
-  for (const auto& [given, word, option] : {std::tuple{arguments.math.has_value(), Word::math, "--math"},
-                                            std::tuple{arguments.m.has_value(), Word::m, "--m"},
-                                            std::tuple{!arguments.tuning.empty(), Word::tuning, "--tuning"}})
-    if (const Status known = given ? check_word(arguments.op, word, option, word == Word::m ? m : "") : Status();
-        !known.ok())
-      return known.error();
+  const Status known =
+      check_words(arguments.op, {{arguments.math.has_value(), Word::math, "--math"},
+                                 {arguments.m.has_value(), Word::m, "--m", fmt::format("{}", arguments.m.value_or(0))},
+                                 {!arguments.tuning.empty(), Word::tuning, "--tuning"}});
+  if (!known.ok()) return known.error();
   const Result<LinearMath> math = parse_linear_math(arguments.math.value_or("w2a8"));
   if (!math.ok()) return math.error();
   const Result<QparamsMethod> method = parse_method(arguments.method, arguments.op);

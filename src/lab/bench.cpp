@@ -30,7 +30,8 @@ std::string utc_now() {
 Result<std::vector<Context>> open_contexts(DeviceId device, const std::vector<int>& threads) {
   std::vector<Context> contexts;
   if (device.kind == DeviceKind::cuda && !threads.empty())
-    return error(Code::invalid_argument, "BenchRequest::threads", "threads are of a CPU, not of a GPU; leave them out");
+    return error(Code::invalid_argument, "BenchRequest::threads",
+                 "BenchRequest::threads is for a CPU, not for a GPU; leave it out");
   for (const int count : threads.empty() ? std::vector<int>{0} : threads) {
     if (count < 1 && !threads.empty())
       return error(Code::invalid_argument, kWhere, "{} threads cannot run anything", count);

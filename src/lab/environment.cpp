@@ -8,15 +8,13 @@
 #include "device/isa.h"
 #include "device/topology.h"
 #include "ops/kernel.h"
+#include "plan/select.h"
 
 namespace tern::lab {
 
 Status check_environment() {
   TERN_ASSIGN(options, read_options());
-  for (const std::string& wanted : options.force_kernels)
-    if (std::ranges::none_of(kernel_list(), [&](const Kernel& kernel) { return kernel.info.name == wanted; }))
-      return error(Code::invalid_argument, "TERN_FORCE_KERNEL", "there is no kernel '{}'; `tern kernels` lists them",
-                   wanted);
+  TERN_RETURN_IF_ERROR(check_forced_names(kernel_list(), options));
   bool for_a_cpu = options.max_isa.has_value();
   if (options.max_gpu && !for_a_cpu) {
     TERN_ASSIGN(inventory, devices());

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/elements.h"
 #include "base/fmt.h"
 
 namespace tern::lab {
@@ -45,7 +46,8 @@ Status OperandFill::operator()(std::string_view name, DType dtype, const Shape& 
   }
   if (!name.ends_with("scales")) return fill_random_weights(context, seed, dtype, data, count);
   // The weights have a standard deviation of 0.02; the largest code stands for four of them.
-  const std::vector<float> scales(static_cast<std::size_t>(count), 0.08F / static_cast<float>(largest_code));
+  std::vector<std::byte> scales(static_cast<std::size_t>(count) * size_of(dtype));
+  for (std::int64_t i = 0; i < count; ++i) write_element(scales.data(), dtype, i, 0.08 / largest_code);
   TERN_RETURN_IF_ERROR(
       context.copy({data, dtype, shape, context.device().id}, {scales.data(), dtype, shape}, context.stream()));
   return context.stream().synchronize();

@@ -61,7 +61,9 @@ Result<OpCase> operand_case(const BenchRequest& request, const Context& context)
   typename Op::Problem problem = OpTraits<Op>::problem(words);
   if (facts.adjust != nullptr) facts.adjust(problem);
   TERN_RETURN_IF_ERROR(check_kernels<Op>(request, context, problem));
-  if (facts.from_host != nullptr && request.from_host) return facts.from_host(request, context, words);
+  if (request.from_host && facts.from_host == nullptr)
+    return error(Code::invalid_argument, "BenchRequest::from_host", "{} takes no input from the host", request.op);
+  if (request.from_host) return facts.from_host(request, context, words);
 
   OpCase op_case;
   op_case.limit = facts.limit;

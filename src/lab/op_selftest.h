@@ -145,7 +145,12 @@ Result<std::vector<Written>> run_sample(const Context& context, const std::strin
       outputs.push_back(tensors.size());
       from = written.back().bytes.data();
     } else {
-      from = sample.inputs.at(name).data();
+      const auto input = sample.inputs.find(name);
+      if (input == sample.inputs.end()) {
+        status = error(Code::internal, "selftest", "the sample '{}' has no {}", sample.text, name);
+        return;
+      }
+      from = input->second.data();
     }
     auto there = upload(context, from, dtype, shape);
     if (!there.ok()) {

@@ -63,13 +63,11 @@ const Kernel* find(std::span<const Kernel> list, std::string_view name) {
 // problem.
 Result<const Kernel*> forced_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Options& options,
                                     const std::vector<Rejection>& rejections) {
+  TERN_RETURN_IF_ERROR(check_forced_names(list, options));
   const Kernel* chosen = nullptr;
   std::string refusals;
   for (const std::string& wanted : options.force_kernels) {
     const Kernel* kernel = find(list, wanted);
-    if (kernel == nullptr)
-      return error(Code::invalid_argument, "TERN_FORCE_KERNEL", "there is no kernel '{}'; `tern kernels` lists them",
-                   escaped(wanted, 100));
     if (kernel->info.op != problem.op || chosen != nullptr) continue;
     const auto refusal = std::ranges::find(rejections, wanted, &Rejection::kernel);
     if (refusal == rejections.end())
@@ -94,6 +92,14 @@ std::optional<std::string> refused_by_machine(const Kernel& kernel, const Machin
   auto permitted = allowed(machine, options);
   if (!permitted.ok()) return permitted.error().message;
   return refused_by_capabilities(kernel, machine, *permitted);
+}
+
+Status check_forced_names(std::span<const Kernel> list, const Options& options) {
+  for (const std::string& wanted : options.force_kernels)
+    if (find(list, wanted) == nullptr)
+      return error(Code::invalid_argument, "TERN_FORCE_KERNEL", "there is no kernel '{}'; `tern kernels` lists them",
+                   escaped(wanted, 100));
+  return {};
 }
 
 Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Machine& machine,

@@ -28,6 +28,9 @@ struct Selection {
 Result<Selection> select_kernel(std::span<const Kernel> list, const ProblemFacts& problem, const Machine& machine,
                                 const Options& options, const Preference& preference);
 
+// Refuses a name in TERN_FORCE_KERNEL that no kernel has.
+Status check_forced_names(std::span<const Kernel> list, const Options& options);
+
 // What a kernel guarantees for a problem: the problem's guarantee if it has one, else the kernel's. The kernel also
 // fills in an accumulator that the problem leaves empty.
 Guarantee guarantee_of(const ProblemFacts& problem, const KernelInfo& kernel);

@@ -12,8 +12,8 @@ namespace {
 Result<OpCase> from_host_case(const BenchRequest& request, const Context& context, const ProblemWords& words) {
   const auto problem = OpTraits<TernaryQuantize>::problem(words);
   if (context.device().id.kind != DeviceKind::cuda)
-    return error(Code::invalid_argument, "BenchRequest::from_host",
-                 "memory of the host is where a GPU reads from, this is {}", name(context.device().id));
+    return error(Code::invalid_argument, "BenchRequest::from_host", "BenchRequest::from_host is for a GPU, this is {}",
+                 name(context.device().id));
   const bool pinned = *request.from_host == HostMemoryKind::pinned;
   auto memory = host_memory();
   const auto start = std::chrono::steady_clock::now();
