@@ -77,7 +77,6 @@ endif()
 if(TERN_COVERAGE)
   target_compile_options(tern_loops PRIVATE --coverage)
   target_link_options(tern_flags INTERFACE --coverage)
-  target_compile_definitions(tern_flags INTERFACE TERN_COVERAGE)
 endif()
 
 # Linked by target name, not by path: the installed package defines the same targets with its user's libraries.

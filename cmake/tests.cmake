@@ -58,6 +58,9 @@ endforeach()
 
 # The command-line tests run the built command.
 if(TARGET test_cli AND TARGET tern_cli)
+  if(TERN_COVERAGE)
+    target_sources(tern_cli PRIVATE ${PROJECT_SOURCE_DIR}/tests/cli/without_counts.cpp)
+  endif()
   add_executable(tern_cli_differing $<TARGET_OBJECTS:tern_cli> ${PROJECT_SOURCE_DIR}/tests/cli/differing_selftest.cpp)
   set_target_properties(tern_cli_differing PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/cli)
   target_link_libraries(tern_cli_differing PRIVATE $<TARGET_PROPERTY:tern_cli,LINK_LIBRARIES>)

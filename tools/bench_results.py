@@ -98,7 +98,8 @@ def processor(machine):
 
 
 def read(folder):
-    """(machines, figures, peers): descriptions and peers' reports by machine name, and the newest figures."""
+    """(machines, figures, peers, commands): descriptions, peers' reports and whole commands by machine name, and the
+    newest figures."""
     reports = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -108,11 +109,13 @@ def read(folder):
             reports.append((source, machine, report, any("engine" in r for r in report["records"])))
         except (ValueError, KeyError, TypeError) as failure:
             raise ResultError(f"{path.name}: no result of `tern bench --json` or of peers ({failure!r})") from failure
-    machines, figures, peers = {}, {}, {}
+    machines, figures, peers, commands = {}, {}, {}, {}
     for source, machine, report, is_peers in sorted(reports, key=lambda item: item[0]):
         on_gpu = machine["device"] != "cpu"
         own = machine["name"] if on_gpu else f"{processor(machine)}, {counted(machine['usable_threads'])}"
         machines[own] = machine  # reports are sorted by date, so the newest description wins
+        if "commands" in report:
+            commands[own] = {**report, "source": source}
         try:
             if is_peers:
                 peers[own] = {**report, "source": source}
@@ -133,4 +136,4 @@ def read(folder):
             raise ResultError(f"{source[2]}: {failure}") from failure
         except (KeyError, TypeError) as failure:
             raise ResultError(f"{source[2]}: a record lacks or has something else as {failure}") from failure
-    return machines, list(figures.values()), peers
+    return machines, list(figures.values()), peers, commands

@@ -191,6 +191,18 @@ def peers_tables(report):
     return "\n".join(out)
 
 
+def commands_table(report):
+    """Whole commands beside the times of what each of them cannot do without."""
+    header = ["command", "input", "output", "threads", "read", "quantize", "write", "whole command", "times the parts"]
+    body = [[f"`{c['command']}`", size(c["input_bytes"]), size(c["output_bytes"]), str(c["threads"]),
+             *(duration(1000 * c[part]) for part in ("read_ms", "quantize_ms", "write_ms", "whole_ms")),
+             f"{c['ratio']:.2f}"] for c in report["commands"]]  # fmt: skip
+    rounds = min(c["rounds"] for c in report["commands"])
+    return (f"`scripts/bench quantize`\n\n{sources({report['source']})}. Medians of {rounds} rounds: reading the file "
+            "from the page cache, quantizing its elements in memory, writing and flushing the output, and the command, "
+            f"which also measures the quality.\n\n{markdown(header, body)}")  # fmt: skip
+
+
 def headline(figures, wanted):
     """The cell of a machine for a row of the README; empty where it was not measured."""
     fits = [f for f in figures if f.kind() != "layers" and wanted.items() <= ({"op": f.op} | f.problem).items()
@@ -229,7 +241,7 @@ def readme_table(machines, figures, peers):
 
 def pages(root):
     """{path: text} of every file that is made from bench/results."""
-    facts_of, all_figures, peers = read(root / "bench" / "results")
+    facts_of, all_figures, peers, commands = read(root / "bench" / "results")
     machines = sorted(facts_of, key=natural)
     figures = {machine: [f for f in all_figures if f.machine == machine] for machine in machines}
     made, page = {}, [PREFACE, *(f"- [{machine}](#{anchor(machine)})" for machine in machines), ""]
@@ -259,6 +271,8 @@ def pages(root):
             page.append("### linear beside other projects' kernels\n")
             plot("peers", machine, peers_plot(machine, peers[machine]))
             page.append(peers_tables(peers[machine]))
+        if machine in commands:
+            page += ["### tern quantize, the whole command\n", commands_table(commands[machine])]
     made["docs/figures.md"] = "\n".join(page).rstrip("\n") + "\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
     if readme.count(BEGIN) != 1 or readme.count(END) != 1 or readme.index(BEGIN) > readme.index(END):

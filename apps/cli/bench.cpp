@@ -137,9 +137,9 @@ std::string problem_text(const Json& problem) {
   return fmt::format("{}", fmt::join(facts, ", "));
 }
 
-// Full at the limit; a rate above the limit (data in the caches) is shown as full.
+// A sign for each 10 %. Full at the limit; a rate above the limit (data in the caches) is shown as full.
 std::string bar(double share) {
-  constexpr double kColumns = 20;
+  constexpr double kColumns = 10;
   return std::string(static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kColumns)), '#');
 }
 
@@ -150,8 +150,11 @@ std::string rate_unit(const lab::Record& r) { return by_operations(r) ? "GOPS" :
 
 void print_models(const lab::BenchReport& report) {
   const lab::ModelSummary& first = report.models.front();
-  fmt::print("All ternary layers of {} on {}: {}, {} of weights and activations\n\n", first.name, report.machine.name,
-             counted(first.m, "token"), human_bytes(static_cast<std::size_t>(first.bytes)));
+  const std::string title =
+      fmt::format("All ternary layers of {} on {}: {}, {} of weights and activations", first.name, report.machine.name,
+                  counted(first.m, "token"), human_bytes(static_cast<std::size_t>(first.bytes)));
+  for (const std::string& line : wrap(title, kTextColumns)) fmt::print("{}\n", line);
+  fmt::print("\n");
   Table problems({"N x K", "X", "THREADS", "MEDIAN", rate_unit(report.records.front()), "LIMIT", "SHARE", ""});
   for (std::size_t column = 2; column < 7; ++column) problems.align(column, Table::Align::right);
   for (const lab::Record& r : report.records) {
@@ -175,13 +178,12 @@ void print_models(const lab::BenchReport& report) {
                 fmt::format("{:.1f} %", 100 * m.share), fmt::format("{:.1f} %", 100 * m.lowest_share)});
   fmt::print("{}\n", models.str());
   const std::string remarks = fmt::format(
-      "MODEL is {}. FLOOR is what this machine's {} allows, measured in turns with each problem; SHARE compares the "
-      "two, "
-      "LOWEST is the worst problem's.",
+      "MODEL is {}. FLOOR is what this machine's {} allows, measured in turns; SHARE compares the two, LOWEST is the "
+      "worst problem's.",
       report.machine.id.kind == DeviceKind::cuda ? "all of them as one graph, each after its predecessor"
-                                                 : "the sum of the medians, each as often as the model has it",
+                                                 : "the sum of the medians, each as often as it occurs",
       first.limit);
-  for (const std::string& line : wrap(remarks, kPageColumns)) fmt::print("{}\n", line);
+  for (const std::string& line : wrap(remarks, kTextColumns)) fmt::print("{}\n", line);
 }
 
 void print_text(const lab::BenchReport& report) {
@@ -225,7 +227,7 @@ void print_text(const lab::BenchReport& report) {
     remarks += fmt::format(" The speedup is over {}.", fmt::join(all, " and "));
   }
   for (const std::string& note : first.notes) remarks += fmt::format(" Note: {}.", note);
-  for (const std::string& line : wrap(remarks, kPageColumns)) fmt::print("{}\n", line);
+  for (const std::string& line : wrap(remarks, kTextColumns)) fmt::print("{}\n", line);
 }
 
 Result<int> run(const BenchArguments& arguments) {

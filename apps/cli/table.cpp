@@ -1,4 +1,4 @@
-// Aligned columns of text, no wider than 100 characters: the last column wraps.
+// Aligned columns of text, no wider than a page: the last column wraps.
 #include "table.h"
 
 #include <fmt/format.h>
@@ -60,8 +60,8 @@ std::string Table::str() const {
     widths.push_back(width_of(rows, c));
     before_last += widths.back() + kGapColumns;
   }
-  const std::size_t room =
-      before_last + kNarrowestColumns < kPageColumns ? kPageColumns - before_last : kNarrowestColumns;
+  const std::size_t page = header_.empty() ? kTextColumns : kPageColumns;
+  const std::size_t room = before_last + kNarrowestColumns < page ? page - before_last : kNarrowestColumns;
   widths.push_back(std::min(width_of(rows, last), room));
 
   std::string text;

@@ -1,4 +1,4 @@
-// Aligned columns of text, no wider than 100 characters: the last column wraps.
+// Aligned columns of text, no wider than a page: the last column wraps.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace tern::cli {
 
-inline constexpr std::size_t kPageColumns = 100;
+inline constexpr std::size_t kTextColumns = 80;   // of sentences and of facts, which are tables without a header
+inline constexpr std::size_t kPageColumns = 100;  // of tables with a header, whose rows would rarely fit 80
 
 class Table {
  public:

@@ -30,14 +30,9 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-// The test's environment without the user's TERN_ overrides, which would change answers. In a build that counts
-// coverage the command's counts go to `counts`, because a command that is killed while it adds them to the build's
-// files would break those for everyone; nowhere, with a message for each file on standard error, if `counts` is empty.
-std::vector<std::string> environment_with(const Variables& variables, [[maybe_unused]] const fs::path& counts) {
+// The test's environment without the user's TERN_ overrides, which would change answers.
+std::vector<std::string> environment_with(const Variables& variables) {
   std::vector<std::string> environment = variables;
-#ifdef TERN_COVERAGE
-  environment.push_back("GCOV_PREFIX=" + (counts.empty() ? "/dev/null" : counts.string()));
-#endif
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::strncmp(*entry, "TERN_", 5) != 0) environment.emplace_back(*entry);
   return environment;
@@ -66,7 +61,7 @@ pid_t launch(const std::string& program, const Arguments& arguments, const fs::p
              const fs::path& out, const fs::path& err) {
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> environment = environment_with(variables, err.parent_path());
+  std::vector<std::string> environment = environment_with(variables);
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(environment);
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace tern::test {
 
@@ -36,5 +37,10 @@ class Guarded {
   std::uint8_t* base_;
   T* data_;
 };
+
+// By memcmp: operator== of such vectors compares byte by byte, which sanitizers make slow.
+inline bool same_bytes(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
 
 }  // namespace tern::test

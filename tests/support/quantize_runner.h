@@ -1,9 +1,11 @@
 // Runs kernels without a plan: any op's kernels that run on this machine, and ternary_quantize's with guarded buffers.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/elements.h"
@@ -88,7 +90,12 @@ Quantized run_quantize(const KernelEntry& entry, const TernaryQuantize::Problem&
                        int threads = 1, const std::vector<float>& given = {}) {
   const std::int64_t bytes = row_bytes(p.format, p.k), ranges = make_ranges(p.rows, p.k, p.granularity).total;
   Guarded<std::byte> in(x.size() * size_of(p.dtype));
-  for (std::size_t i = 0; i < x.size(); ++i) write_element(in.data(), p.dtype, static_cast<std::int64_t>(i), x[i]);
+  constexpr DType of_x = std::is_same_v<T, double> ? DType::f64 : DType::f32;
+  static_assert(std::is_same_v<T, double> || std::is_same_v<T, float>);
+  if (p.dtype == of_x)
+    std::copy(x.begin(), x.end(), reinterpret_cast<T*>(in.data()));
+  else
+    for (std::size_t i = 0; i < x.size(); ++i) write_element(in.data(), p.dtype, static_cast<std::int64_t>(i), x[i]);
   Guarded<std::uint8_t> codes(static_cast<std::size_t>(p.rows * bytes));
   Guarded<float> scales(static_cast<std::size_t>(ranges));
   const TernaryQuantize::Args args{

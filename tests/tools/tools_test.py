@@ -363,6 +363,16 @@ class NumbersPage(unittest.TestCase):
         self.assertIn("`scripts/peers --threads 2 --rounds 3 --repetitions 2 --shapes 64x256`", page)
         self.assertIn("2026-01-02, commit abc, [new.json](../bench/results/new.json)", page)
 
+    def test_whole_commands(self):
+        command = {"command": "tern quantize w.npy -o w.npz", "shape": [64, 256], "threads": 2, "rounds": 9,
+                   "input_bytes": 65536, "output_bytes": 4608, "read_ms": 20.0, "quantize_ms": 30.0, "write_ms": 50.0,
+                   "whole_ms": 150.0, "parts_ms": 100.0, "ratio": 1.5}  # fmt: skip
+        self.put({"quantize.json": {"machine": a_machine("Box", "2026-01-05"), "records": [], "commands": [command]}})
+        page = self.writes()
+        self.assertIn("2026-01-05, commit abc, [quantize.json](../bench/results/quantize.json). Medians of 9 rounds", page)
+        self.assertIn("| `tern quantize w.npy -o w.npz` | 64.0 KiB | 4.50 KiB | 2 | 20.0 ms | 30.0 ms | 50.0 ms | 150 ms | "
+                      "1.50 |", page)  # fmt: skip
+
     def test_readme(self):
         self.writes()
         readme = (self.root / "README.md").read_text(encoding="utf-8")

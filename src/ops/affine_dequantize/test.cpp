@@ -70,7 +70,7 @@ TEST(AffineDequantize, EveryFormatTypeAndGranularity) {
         const Values want = run(reference(format), in);
         ASSERT_TRUE(want.status.ok()) << want.status.error().str() << ' ' << lab::describe(in.problem);
         for (const NamedKernel& kernel : kernels)
-          ASSERT_TRUE(run(kernel.entry, in, 1 + static_cast<int>(random.below(3))).bytes == want.bytes)
+          ASSERT_TRUE(test::same_bytes(run(kernel.entry, in, 1 + static_cast<int>(random.below(3))).bytes, want.bytes))
               << kernel.name << ' ' << lab::describe(in.problem);
       }
   }
@@ -99,7 +99,8 @@ TEST(AffineDequantize, EveryByteAndZeroPoint) {
                     0);
         }
         for (const NamedKernel& kernel : all_kernels(format))
-          ASSERT_TRUE(run(kernel.entry, in).bytes == want.bytes) << kernel.name << ' ' << name(dtype) << ' ' << zp;
+          ASSERT_TRUE(test::same_bytes(run(kernel.entry, in).bytes, want.bytes))
+              << kernel.name << ' ' << name(dtype) << ' ' << zp;
       }
     }
 }
@@ -120,7 +121,8 @@ TEST(AffineDequantize, AnyStrides) {
         const Values want = run(reference(format), in, 1, &strides);
         ASSERT_TRUE(want.status.ok()) << want.status.error().str();
         for (const NamedKernel& kernel : all_kernels(format))
-          ASSERT_TRUE(run(kernel.entry, in, 2, &strides).bytes == want.bytes) << kernel.name << ' ' << name(strides);
+          ASSERT_TRUE(test::same_bytes(run(kernel.entry, in, 2, &strides).bytes, want.bytes))
+              << kernel.name << ' ' << name(strides);
       }
 }
 
@@ -137,7 +139,7 @@ TEST(AffineDequantize, LongLinesOnSeveralThreads) {
     const Values want = run(reference(format), in);
     for (const NamedKernel& kernel : all_kernels(format))
       for (const int threads : {1, 2, 5})
-        ASSERT_TRUE(run(kernel.entry, in, threads).bytes == want.bytes) << kernel.name;
+        ASSERT_TRUE(test::same_bytes(run(kernel.entry, in, threads).bytes, want.bytes)) << kernel.name;
   }
 }
 
@@ -153,7 +155,7 @@ TEST(AffineDequantize, LargeOutputs) {
     for (int i = 0; i < 3; ++i) write_element(in.scales.data(), DType::f32, i, 0.01 + 0.003 * i);
     const Values want = run(reference(Format::s8), in);
     for (const NamedKernel& kernel : test::runnable_kernels("affine_dequantize", Format::s8))
-      ASSERT_TRUE(run(kernel.entry, in, 2).bytes == want.bytes) << kernel.name << ' ' << name(dtype);
+      ASSERT_TRUE(test::same_bytes(run(kernel.entry, in, 2).bytes, want.bytes)) << kernel.name << ' ' << name(dtype);
   }
 }
 
@@ -190,7 +192,8 @@ TEST(AffineDequantize, PyTorchsValues) {
     auto kernels = all_kernels(golden.format);
     kernels.push_back({"reference", reference(golden.format)});
     for (const NamedKernel& kernel : kernels)
-      EXPECT_TRUE(run(kernel.entry, in).bytes == golden.values) << kernel.name << ' ' << lab::describe(in.problem);
+      EXPECT_TRUE(test::same_bytes(run(kernel.entry, in).bytes, golden.values))
+          << kernel.name << ' ' << lab::describe(in.problem);
   }
 }
 

@@ -35,7 +35,9 @@ struct Values {
   Status status;
   std::vector<std::byte> y, mask;  // all of their memory, including gaps between elements
 
-  friend bool operator==(const Values& a, const Values& b) { return a.y == b.y && a.mask == b.mask; }
+  friend bool operator==(const Values& a, const Values& b) {
+    return test::same_bytes(a.y, b.y) && test::same_bytes(a.mask, b.mask);
+  }
 };
 
 struct Layout {
@@ -147,10 +149,10 @@ TEST(FakeQuantize, EveryFormatTypeAndGranularityInOneStepOrTwo) {
         FakeInput in = lab::random_fake(random, dtype, format);
         const Values want = run(reference(format), in);
         ASSERT_TRUE(want.status.ok()) << want.status.error().str() << ' ' << lab::describe_fake(in.problem);
-        ASSERT_TRUE(want.y == in_two_steps(in)) << lab::describe_fake(in.problem);
+        ASSERT_TRUE(test::same_bytes(want.y, in_two_steps(in))) << lab::describe_fake(in.problem);
         const Layout layout{.mask_gap = random.below(3), .skip_bytes = static_cast<std::size_t>(random.below(2))};
         const Values apart = run(reference(format), in, 1, layout);
-        ASSERT_TRUE(apart.y == want.y);
+        ASSERT_TRUE(test::same_bytes(apart.y, want.y));
         for (const NamedKernel& kernel : kernels)
           ASSERT_TRUE(run(kernel.entry, in, 1 + static_cast<int>(random.below(3)), layout) == apart)
               << kernel.name << ' ' << lab::describe_fake(in.problem);
@@ -183,7 +185,7 @@ TEST(FakeQuantize, EveryHalfThereIs) {
             in.zero_points = {zero_point};
             const Values want = run(reference(format), in);
             ASSERT_TRUE(want.status.ok()) << want.status.error().str();
-            ASSERT_TRUE(want.y == in_two_steps(in));
+            ASSERT_TRUE(test::same_bytes(want.y, in_two_steps(in)));
             for (const NamedKernel& kernel : kernels)
               ASSERT_TRUE(run(kernel.entry, in) == want)
                   << kernel.name << ' ' << lab::describe_fake(in.problem) << ' ' << scale << ' ' << zero_point;

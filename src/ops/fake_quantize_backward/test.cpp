@@ -36,7 +36,7 @@ struct Gradients {
   std::vector<std::byte> x, scales, zero_points;  // all of grad_x's memory, including gaps between elements
 
   friend bool operator==(const Gradients& a, const Gradients& b) {
-    return a.x == b.x && a.scales == b.scales && a.zero_points == b.zero_points;
+    return test::same_bytes(a.x, b.x) && a.scales == b.scales && a.zero_points == b.zero_points;
   }
 };
 
