@@ -37,6 +37,7 @@ OP_SEES = {
     "fake_quantize": {"affine", "affine_dequantize", "affine_quantize"},
     "fake_quantize_backward": {"affine", "fake_quantize"},
     "dot": {"activation_quantize"},
+    "conv2d": {"activation_quantize", "dot"},
     "linear": {"activation_quantize", "dot"},
 }
 # Third-party headers that only one file may include, so that the library behind them can be replaced there.

@@ -87,7 +87,7 @@ class PackedWeights {
   std::shared_ptr<const State> state_ = {};
 };
 
-enum class Activation : std::uint8_t { none, squared_relu };
+enum class Activation : std::uint8_t { none, squared_relu, relu };  // relu is for conv2d only
 
 // How activations and weights are multiplied.
 enum class LinearMath : std::uint8_t {

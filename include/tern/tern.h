@@ -4,6 +4,7 @@
 #include "tern/affine.h"
 #include "tern/checkpoint.h"
 #include "tern/context.h"
+#include "tern/conv2d.h"
 #include "tern/device.h"
 #include "tern/fake_quantize.h"
 #include "tern/io.h"

@@ -86,7 +86,8 @@ typedef struct tern_granularity {
 // The function that linear applies to a sum.
 typedef enum tern_activation TERN_ENUM_TYPE {
   TERN_ACTIVATION_NONE = 0,
-  TERN_ACTIVATION_SQUARED_RELU = 1
+  TERN_ACTIVATION_SQUARED_RELU = 1,
+  TERN_ACTIVATION_RELU = 2
 } tern_activation;
 
 // How activations and weights are multiplied.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lab/limits.h"
+#include "ops/op.h"
 #include "tern/context.h"
 #include "tern/linear.h"
 #include "tern/plan.h"
@@ -42,6 +43,7 @@ struct BenchRequest {
   LinearMath math = LinearMath::w2a8;
   QparamsMethod method = QparamsMethod::absmax;
   std::optional<bool> zero_points = {};     // of affine ops; empty: where the method chooses them
+  WindowWords window = {};                  // of convolutions
   std::string model;                        // linear only: all layers of this model instead of one shape
   bool baselines = false;                   // linear only: also time other libraries, if installed
   std::optional<DeviceId> device;           // empty: TERN_DEVICE, else the CPU

@@ -33,7 +33,8 @@ Result<ProblemWords> words_of(const BenchRequest& request, Words known, std::int
                       .math = request.math,
                       .y_dtype = request.y_dtype,
                       .method = request.method,
-                      .zero_points = request.zero_points};
+                      .zero_points = request.zero_points,
+                      .window = request.window};
 }
 
 Status OperandFill::operator()(std::string_view name, DType dtype, const Shape& shape, void* data,

@@ -16,6 +16,7 @@
 //                                 where an op's problems are told differently from others': see lab/op_record.cpp
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
@@ -44,8 +45,19 @@ enum class Word : std::uint8_t {
   tuning,
   model,
   baselines,
+  window,
 };
 using Words = EnumSet<Word>;
+
+// A window that moves over images: the filters' axes as [out, in, height, width], the image's size.
+struct WindowWords {
+  std::array<std::int64_t, 4> filters = {64, 64, 3, 3};
+  std::int64_t groups = 1;
+  std::int64_t height = 56, width = 56;
+  std::array<std::int64_t, 2> stride = {1, 1}, dilation = {1, 1};  // down, across
+  std::array<std::int64_t, 4> padding = {1, 1, 1, 1};              // top, bottom, left, right
+  bool planes = false, y_planes = false;                           // nchw instead of nhwc: of images, of results
+};
 
 // A problem as a person gives it: tern explain, tern bench. What is empty is the op's to choose.
 struct ProblemWords {
@@ -59,6 +71,7 @@ struct ProblemWords {
   DType y_dtype = DType::f32;
   QparamsMethod method = QparamsMethod::absmax;
   std::optional<bool> zero_points = {};  // of affine ops; empty: where the method chooses them
+  WindowWords window = {};               // of convolutions
 };
 
 // Rows of memory, as many bytes apart as the stride says.

@@ -6,6 +6,7 @@
 #include "ops/affine_dequantize/affine_dequantize.h"
 #include "ops/affine_quantize/affine_quantize.h"
 #include "ops/choose_qparams/choose_qparams.h"
+#include "ops/conv2d/conv2d.h"
 #include "ops/dynamic_quantize/dynamic_quantize.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/fake_quantize_backward/fake_quantize_backward.h"
@@ -19,6 +20,7 @@
   OP(ternary_dequantize, TernaryDequantize)        \
   OP(activation_quantize, ActivationQuantize)      \
   OP(linear, Linear)                               \
+  OP(conv2d, Conv2d)                               \
   OP(affine_quantize, AffineQuantize)              \
   OP(affine_dequantize, AffineDequantize)          \
   OP(fake_quantize, FakeQuantize)                  \

@@ -45,6 +45,7 @@ static_assert(static_cast<int>(TERN_GRANULARITY_ROW) == static_cast<int>(Granula
 static_assert(static_cast<int>(TERN_GRANULARITY_GROUP) == static_cast<int>(Granularity::Kind::group));
 static_assert(static_cast<int>(TERN_ACTIVATION_NONE) == static_cast<int>(Activation::none));
 static_assert(static_cast<int>(TERN_ACTIVATION_SQUARED_RELU) == static_cast<int>(Activation::squared_relu));
+static_assert(static_cast<int>(TERN_ACTIVATION_RELU) == static_cast<int>(Activation::relu));
 static_assert(static_cast<int>(TERN_LINEAR_MATH_W2A8) == static_cast<int>(LinearMath::w2a8));
 static_assert(static_cast<int>(TERN_LINEAR_MATH_W2_FLOAT) == static_cast<int>(LinearMath::w2_float));
 static_assert(static_cast<int>(TERN_LAYOUT_MS_GPU) == static_cast<int>(Layout::ms_gpu));

@@ -113,6 +113,7 @@ struct Epilogue {
       if (token.s != 0) t = quotient.of(t, Sum{});
       if (block.w_scales != nullptr) t = S::mul(t, block.one_w_scale ? one_scale : S::load(block.w_scales + at));
       if (block.bias != nullptr) t = S::add(t, S::load(block.bias + at));
+      if (block.relu) t = S::relu(t);
       if (block.squared_relu) {
         const F positive = S::relu(t);
         t = S::mul(positive, positive);
@@ -125,6 +126,7 @@ struct Epilogue {
       if (token.s != 0) t = t / token.s;
       if (block.w_scales != nullptr) t = t * block.w_scales[block.one_w_scale ? 0 : at];
       if (block.bias != nullptr) t = t + Quantize::template load1<0>(block.bias, at);
+      if (block.relu) t = t < 0 ? 0.0F : t;
       if (block.squared_relu) {
         t = t < 0 ? 0.0F : t;
         t = t * t;

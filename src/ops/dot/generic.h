@@ -420,6 +420,121 @@ struct Tiles {
       for (int v = 0; v < kRows; ++v) S::store(sums + t * ld + v * static_cast<int>(S::kF), part[t][v]);
   }
 
+  // Rows of tokens whose activations lie apart. All codes are decoded first, because rows may meet different lines.
+  using Rows = ManyRows<std::int8_t, std::int32_t>;
+  static void rows(const Rows& p) {
+    if (p.tiles == 1)
+      tiles_with_rows<1>(p);
+    else
+      tiles_with_rows<kTiles>(p);
+  }
+  template <int kTilesNow>
+  static void tiles_with_rows(const Rows& p) {
+    DecodedCodes codes{p.w, p.tile_bytes};
+    if constexpr (!kDecoded) {
+      codes = {p.codes, p.lines * kDecodedBytes};
+      for (int i = 0; i < kTilesNow; ++i) decode(p.w + i * p.tile_bytes, p.lines, p.codes + i * codes.tile_bytes);
+    }
+    for (std::int64_t r = 0; r < p.row_count; ++r)
+      each_panel<kPanel>(p.rows[r].tokens, [&]<int kTokens>(std::int64_t t) {
+        panel_of_row<kTilesNow * kVectors, kTokens>(codes, p.rows[r], t, p.ld, p.fresh);
+      });
+  }
+  static void decode(const std::uint8_t* w, std::int64_t lines, std::uint8_t* codes) {
+    for (std::int64_t line = 0; line < lines; ++line, w += kLineBytes, codes += kDecodedBytes)
+      for (int p = 0; p < kVectors; ++p) {
+        const typename Planes::Line v = Planes::line(S::load_bytes(w + p * static_cast<int>(S::kBytes)));
+        each_plane([&]<int kPlane>() {
+          S::store_bytes(codes + kPlane * kLineBytes + p * static_cast<int>(S::kBytes),
+                         Planes::template codes<kPlane>(v));
+        });
+      }
+  }
+  template <int kRows, int kTokens>
+  static void panel_of_row(DecodedCodes codes, const RowOfTokens<std::int8_t, std::int32_t>& row, std::int64_t first,
+                           std::int64_t ld, bool fresh) {
+    constexpr auto kFlushLines = static_cast<std::int64_t>(Sums::kFlushSteps / Planes::kPlanes / Planes::kCodeScale);
+    A part[kTokens][kRows];
+    const auto clear = [&] {
+      for (auto& token : part)
+        for (A& a : token) a = Sums::zero();
+    };
+    const auto flush = [&] {
+      for (int t = 0; t < kTokens; ++t)
+        for (int v = 0; v < kRows; ++v) {
+          std::int32_t* to = row.sums + (first + t) * ld + v * static_cast<int>(S::kF);
+          const I sum = Sums::template total<0>(part[t][v]);
+          if (fresh)
+            S::store_i32(to, sum);
+          else
+            add_to(sum, to);
+        }
+      fresh = false;
+    };
+    clear();
+    std::int64_t room = kFlushLines;
+    for (std::int64_t r = 0; r < row.run_count; ++r) {
+      const Run run = row.runs[r];
+      const std::int8_t* tokens[kTokens];  // column 0 of the weights would meet them here
+      for (int t = 0; t < kTokens; ++t)
+        tokens[t] = hidden(static_cast<const std::int8_t*>(
+            behind(row.x.x + (first + t) * row.x.stride, run.x - run.line * kLineColumns)));
+      const std::int64_t end = run.line + run.lines;
+      for (std::int64_t line = run.line; line < end;) {
+        const std::int64_t stop = end - line < room ? end : line + room;
+        room -= stop - line;
+        for (; line < stop; ++line) each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, line, tokens); });
+        if (room > 0) continue;
+        flush();
+        clear();
+        room = kFlushLines;
+      }
+    }
+    flush();
+  }
+
+  static void float_rows(const ManyRows<float, float>& p) {
+    if (p.tiles == 1)
+      tiles_with_float_rows<1>(p);
+    else
+      tiles_with_float_rows<kTiles>(p);
+  }
+  template <int kTilesNow>
+  static void tiles_with_float_rows(const ManyRows<float, float>& p) {
+    auto* trits = reinterpret_cast<float*>(p.codes);
+    for (int i = 0; i < kTilesNow; ++i)
+      float_decode(p.w + i * p.tile_bytes, p.lines, trits + i * p.lines * kLineColumns * kTileRows);
+    for (std::int64_t r = 0; r < p.row_count; ++r)
+      each_panel<kPanel>(p.rows[r].tokens, [&]<int kTokens>(std::int64_t t) {
+        float_panel_of_row<kTilesNow, kTokens>(trits, p.lines * kLineColumns, p.rows[r], t, p.ld);
+      });
+  }
+  template <int kTilesNow, int kTokens>
+  [[gnu::noinline]] static void float_panel_of_row(const float* trits, std::int64_t columns,
+                                                   const RowOfTokens<float, float>& row, std::int64_t first,
+                                                   std::int64_t ld) {
+    constexpr int kRows = kTilesNow * kVectors;
+    F part[kTokens][kRows];
+    for (auto& token : part)
+      for (F& f : token) f = S::zero_f();
+    for (std::int64_t r = 0; r < row.run_count; ++r) {
+      const float* x = row.x.x + first * row.x.stride + row.runs[r].x;
+      const std::int64_t begin = row.runs[r].line * kLineColumns, many = row.runs[r].lines * kLineColumns;
+      for (std::int64_t k = 0; k < many; ++k) {
+        F w[kRows];
+        for (int v = 0; v < kRows; ++v)
+          w[v] = S::load(trits + (v / kVectors * columns + begin + k) * kTileRows +
+                         v % kVectors * static_cast<int>(S::kF));
+        for (int t = 0; t < kTokens; ++t) {
+          const F with = S::set1(x[t * row.x.stride + k]);
+          for (int v = 0; v < kRows; ++v) part[t][v] = S::mul_add(with, w[v], part[t][v]);
+        }
+      }
+    }
+    for (int t = 0; t < kTokens; ++t)
+      for (int v = 0; v < kRows; ++v) S::store(row.sums + (first + t) * ld + v * static_cast<int>(S::kF), part[t][v]);
+  }
+
   static constexpr TileLoops loops() {
     static_assert(kTiles <= kMaxTiles && kStreams <= kMaxStreams);
     TileLoops loops{.zero = Planes::kZero,
@@ -432,12 +547,15 @@ struct Tiles {
                     .end = nullptr,
                     .many = many,
                     .float_packed = {},
-                    .float_many = nullptr};
+                    .float_many = nullptr,
+                    .rows = rows,
+                    .float_rows = nullptr};
     if constexpr (kFloats) {
       loops.float_packed[1] = float_packed<1>;
       loops.float_packed[2] = float_packed<2>;
       loops.float_packed[3] = float_packed<3>;
       loops.float_many = float_many;
+      loops.float_rows = float_rows;
     }
     return loops;
   }
@@ -475,6 +593,26 @@ struct Loops {
     return sum;
   }
 
+  static void sums(const std::int8_t* x, std::int64_t stride, std::int64_t elems, std::int64_t count,
+                   std::int32_t* to) {
+    const auto n = static_cast<std::size_t>(elems);
+    std::uint8_t ones[S::kBytes];
+    for (std::uint8_t& byte : ones) byte = 1;
+    const U one = S::load_bytes(ones);
+    for (std::int64_t i = 0; i < count; ++i, x += stride) {
+      std::int32_t sum = 0;
+      std::size_t at = 0;
+      while (at + S::kBytes <= n) {
+        A part = S::zero_a();
+        for (std::size_t step = 0; step < S::kFlushSteps && at + S::kBytes <= n; ++step, at += S::kBytes)
+          part = S::dot(part, one, S::load_bytes(x + at));
+        sum += S::sum_lanes(S::template total<0>(part));
+      }
+      for (; at < n; ++at) sum += x[at];
+      to[i] = sum;
+    }
+  }
+
   template <int kSource>
   static void widen(const void* x, std::int64_t elems, float* out) {
     const auto n = static_cast<std::size_t>(elems);
@@ -489,6 +627,7 @@ struct Loops {
     SimdTable table{.tokens = Quantize::table(),
                     .copy = copy,
                     .widen = {widen<0>, widen<1>, widen<2>},
+                    .sums = sums,
                     .i2 = Tiles<S, I2Planes<S>>::loops(),
                     .b3 = {},
                     .s8 = Tiles<S, S8Planes<S>>::loops(),

@@ -1,4 +1,4 @@
-// What an instruction set provides for ops that multiply packed weights (linear): staging of activations, inner
+// What an instruction set provides for ops that multiply packed weights (linear, conv2d): staging of activations, inner
 // products over tiles of rows, epilogues.
 #pragma once
 
@@ -54,7 +54,7 @@ struct EpilogueBlock {
   const float* w_scales = nullptr;
   bool one_w_scale = false;
   const float* bias = nullptr;
-  bool squared_relu = false;
+  bool relu = false, squared_relu = false;
   const std::byte* residual = nullptr;  // of y's type
   std::byte* y = nullptr;
   std::int64_t residual_stride = 0, y_stride = 0;  // in bytes
@@ -106,6 +106,34 @@ struct ManyTokens {
   bool fresh = false;  // whether int32 sums are set instead of added to; float sums always are
 };
 
+// Lines of weights that meet neighbouring activations: taps of a convolution whose pixels lie side by side.
+struct Run {
+  std::int64_t x = 0;  // elements from a token's first to the first that the run meets
+  std::int64_t line = 0, lines = 0;
+};
+// Tokens at equal distances that meet the same runs: output pixels of a row.
+template <class T, class Sum>
+struct RowOfTokens {
+  Tokens<T> x;
+  std::int64_t tokens = 0;
+  const Run* runs = nullptr;
+  std::int64_t run_count = 0;
+  Sum* sums = nullptr;
+};
+// Rows of tokens with some lines of a few consecutive tiles.
+template <class T, class Sum>
+struct ManyRows {
+  const std::uint8_t* w = nullptr;
+  std::int64_t tile_bytes = 0;
+  int tiles = 0;  // up to max_tiles
+  std::int64_t lines = 0;
+  const RowOfTokens<T, Sum>* rows = nullptr;
+  std::int64_t row_count = 0;
+  std::uint8_t* codes = nullptr;  // as in ManyTokens
+  std::int64_t ld = 0;
+  bool fresh = false;  // as in ManyTokens
+};
+
 // The loops over tiles of one format. Sums go to sums[token * ld + row].
 struct TileLoops {
   std::int32_t zero;  // the code of a weight of 0; code = weight + zero
@@ -126,12 +154,18 @@ struct TileLoops {
   void (*float_packed[kFewTokens + 1])(const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t tiles,
                                        std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld);
   void (*float_many)(const ManyTokens<float, float>& p);
+
+  // The same for tokens whose activations lie apart.
+  void (*rows)(const ManyRows<std::int8_t, std::int32_t>& p);
+  void (*float_rows)(const ManyRows<float, float>& p);
 };
 
 struct SimdTable {
   activation_quantize::SimdTable tokens;
   std::int32_t (*copy)(const std::int8_t* x, std::int64_t n, std::int8_t* out);  // returns the sum
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
+  // Sums of n elements each, `stride` apart.
+  void (*sums)(const std::int8_t* x, std::int64_t stride, std::int64_t n, std::int64_t count, std::int32_t* sums);
   TileLoops i2, b3, s8, s4;  // b3 is empty where the list has no kernel for it
   // chain = fma(float(sum - less), scale, chain) for the rows of some tiles, whose scales lie scale_step apart.
   void (*add_group)(const std::int32_t* sums, std::int32_t less, const float* scales, std::int64_t scale_step,

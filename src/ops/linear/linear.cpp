@@ -17,8 +17,8 @@ using Op = OpTraits<Linear>;
 
 namespace {
 
-constexpr WordTable<Activation, 2> kActivations = {
-    {{Activation::none, "none"}, {Activation::squared_relu, "squared_relu"}}};
+constexpr WordTable<Activation, 3> kActivations = {
+    {{Activation::none, "none"}, {Activation::squared_relu, "squared_relu"}, {Activation::relu, "relu"}}};
 constexpr WordTable<LinearMath, 2> kMaths = {{{LinearMath::w2a8, "w2a8"}, {LinearMath::w2_float, "w2_float"}}};
 
 // The names of each matrix's arguments, made at compile time: a run that succeeds formats nothing.
@@ -88,6 +88,8 @@ Status check_matrix(const Linear::Problem& p, std::size_t i) {
   if (t != DType::f32 && t != DType::f16 && t != DType::bf16 && t != DType::i32)
     return error(Code::invalid_argument, Op::kName, "{} cannot be {}; it is f32, f16, bf16 or i32", argument(p, kY, i),
                  name(t));
+  if (m.activation == Activation::relu)
+    return error(Code::unsupported, Op::kName, "linear takes none or squared_relu as its activation; relu is conv2d's");
   TERN_RETURN_IF_ERROR(packed_weights_bytes(m.n, p.k, m.granularity, p.format));
   return {};
 }

@@ -18,14 +18,8 @@
 namespace tern {
 namespace linear {
 
-inline constexpr std::int64_t kMaxK = (std::int64_t{1} << 24) - 1;  // beyond it an int32 sum might not fit
-// The most products of int8 and a weight whose sum is certain to fit an int32: a product is at most 128 times the
-// largest weight.
-constexpr std::int64_t max_summed(Format format) {
-  const std::int64_t largest = format == Format::s8 ? 128 : format == Format::s4 ? 8 : 1;
-  return ((std::int64_t{1} << 31) - 1) / (128 * largest);
-}
-static_assert(max_summed(Format::i2) == kMaxK && max_summed(Format::s8) == (1 << 17) - 1);
+inline constexpr std::int64_t kMaxK = dot::kMaxK;
+using dot::max_summed;
 
 // What a kernel gets: checked arguments, as pointers and strides.
 struct Matrix {
