@@ -43,7 +43,7 @@ TEST(CStatus, NumbersThatAreNoWordHaveNoName) {
   EXPECT_STREQ(tern_status_name(static_cast<tern_status>(15)), "unknown");
   EXPECT_STREQ(tern_status_name(static_cast<tern_status>(-1)), "unknown");
   EXPECT_STREQ(tern_scheme_name(static_cast<tern_scheme>(4)), "unknown");
-  EXPECT_STREQ(tern_activation_name(static_cast<tern_activation>(2)), "unknown");
+  EXPECT_STREQ(tern_activation_name(static_cast<tern_activation>(3)), "unknown");
   EXPECT_STREQ(tern_linear_math_name(static_cast<tern_linear_math>(2)), "unknown");
   EXPECT_EQ(tern_dtype_bytes(static_cast<tern_dtype>(256)), 0U);  // 256 would be 0, f32, in the C++ enum's one byte
 }

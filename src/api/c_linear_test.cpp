@@ -200,8 +200,8 @@ TEST_F(CLinear, RefusesBadMatrices) {
   problem_.matrices = matrices_.data();
 
   const tern_linear_matrix good = matrices_[1];
-  matrices_[1].activation = static_cast<tern_activation>(2);
-  expect_refused("problem->matrices[1].activation is 2");
+  matrices_[1].activation = static_cast<tern_activation>(3);
+  expect_refused("problem->matrices[1].activation is 3");
   matrices_[1] = good;
   matrices_[1].y_dtype = static_cast<tern_dtype>(-7);
   expect_refused("problem->matrices[1].y_dtype is -7");

@@ -126,7 +126,7 @@ TEST(Select, WeightsAreReadAsSuitsTheProcessor) {
   zen5.cpu = {"AuthenticAMD", 26, 2};
   zen3.cpu = {"AuthenticAMD", 25, 1};
   EXPECT_EQ(on(kZen4), "streams=1,ahead=4096");
-  EXPECT_EQ(on(intel), "streams=4,ahead=1024");
+  EXPECT_EQ(on(intel), "streams=2,ahead=2048");
   EXPECT_EQ(on(zen5), "streams=1,ahead=16384");
   EXPECT_EQ(on(zen3), "streams=2,ahead=2048");
   EXPECT_EQ(on(kZen4, {.streams = 2}), "streams=2,ahead=2048");

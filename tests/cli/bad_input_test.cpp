@@ -257,8 +257,8 @@ TEST_F(BadInputTest, TypesThatAnOpDoesNotTake) {
 TEST_F(BadInputTest, OptionsOfLinearWithOtherOps) {
   for (const char* op : {"ternary_quantize", "ternary_dequantize", "activation_quantize", "affine_quantize"}) {
     const std::string said = std::string(op) + " has no --";
-    expect_refused({"bench", op, "--math", "w2a8"}, "invalid_argument", said + "math; linear has");
-    expect_refused({"bench", op, "--baselines"}, "invalid_argument", said + "baselines; linear has");
+    expect_refused({"bench", op, "--math", "w2a8"}, "invalid_argument", said + "math; linear and conv2d have");
+    expect_refused({"bench", op, "--baselines"}, "invalid_argument", said + "baselines; linear and conv2d have");
     expect_refused({"explain", op, "--shape", "3x4", "--math", "w2_float"}, "invalid_argument", said + "math");
     expect_refused({"explain", op, "--shape", "3x4", "--tuning", "split=2"}, "invalid_argument", said + "tuning");
     expect_refused({"bench", op, "--tuning", "split=2"}, "invalid_argument", said + "tuning");
