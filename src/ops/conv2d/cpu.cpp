@@ -34,7 +34,7 @@ class Driver {
 
   Status run() {
     if (!scale()) return non_finite_error(p_);
-    list_runs();
+    list_offsets();
     const std::int64_t tiles = p_.order.group_rows / kTileRows, steps = ceil_div(tiles, b_.loops->max_tiles);
     const std::int64_t down = ceil_div(p_.height, b_.height), across = ceil_div(p_.width, b_.width);
     const std::int64_t blocks = p_.images * f_.groups * down * across;
@@ -136,31 +136,19 @@ class Driver {
     return __builtin_bit_cast(std::uint32_t, largest);
   }
 
-  // --- runs ---
+  // --- lines of weights ---
 
-  // The runs of each chunk of lines, and where the runs of each row of taps begin among them.
-  void list_runs() {
-    const std::int64_t columns = tile_.line_columns;
-    const bool together = c_.dilation_w == 1 && pixel_step() == b_.pixel;
-    const std::int64_t pieces = b_.window > 0 ? 1 : together ? 1 : f_.width;
-    const std::int64_t rows = b_.window > 0 ? 1 : f_.height;
-    const std::int64_t run_lines = b_.lines / (rows * pieces);  // a window is one run
-    Run* run = memory_.runs;
-    for (std::int64_t chunk = 0; chunk < b_.chunks; ++chunk) {
-      const std::int64_t from = chunk * b_.chunk_lines, to = std::min(b_.lines, from + b_.chunk_lines);
-      for (std::int64_t row = 0; row < rows; ++row) {
-        memory_.first_runs[chunk * (f_.height + 1) + row] = run - memory_.runs;
-        for (std::int64_t piece = 0; piece < pieces; ++piece) {
-          const std::int64_t first = (row * pieces + piece) * run_lines;
-          const std::int64_t begin = std::max(from, first), end = std::min(to, first + run_lines);
-          if (begin >= end) continue;
-          *run++ = {
-              .x = row * b_.tap_rows * row_step() + piece * c_.dilation_w * pixel_step() + (begin - first) * columns,
-              .line = begin - from,
-              .lines = end - begin};
-        }
+  // Where the activations of each line lie.
+  void list_offsets() const {
+    const std::int64_t columns = tile_.line_columns, pixel_lines = b_.pixel / columns;
+    for (std::int64_t line = 0; line < b_.lines; ++line) {
+      if (b_.window > 0) {
+        memory_.offsets[line] = line * columns;
+        continue;
       }
-      memory_.first_runs[chunk * (f_.height + 1) + rows] = run - memory_.runs;
+      const std::int64_t tap = line / pixel_lines;
+      memory_.offsets[line] = tap / f_.width * b_.tap_rows * row_step() +
+                              tap % f_.width * c_.dilation_w * pixel_step() + line % pixel_lines * columns;
     }
   }
 
@@ -328,7 +316,7 @@ class Driver {
   }
 
   // The rows of output pixels as the loops take them: each where it lies, or all as one row of gathered windows. Their
-  // runs follow with each chunk. Returns their number.
+  // lines follow with each chunk. Returns their number.
   template <class T, class Sum>
   std::int64_t list_rows(const Block& b, const T* staged, T* windows, RowOfTokens<T, Sum>* rows, Sum* sums) const {
     if (b_.window > 0) {
@@ -361,14 +349,17 @@ class Driver {
       std::fill(out + end, out + b_.window, T{});
     }
   }
-  // Gives each row the runs of a chunk that meet the image.
+  // Gives each row the lines of a chunk whose taps meet the image.
   template <class T, class Sum>
-  void give_runs(const Block& b, std::int64_t chunk, RowOfTokens<T, Sum>* rows, std::int64_t count) const {
-    const std::int64_t* first = memory_.first_runs + chunk * (f_.height + 1);
+  void give_lines(const Block& b, std::int64_t chunk, RowOfTokens<T, Sum>* rows, std::int64_t count) const {
+    const std::int64_t from = chunk * b_.chunk_lines, lines = lines_of(chunk), tap_lines = b_.lines / f_.height;
     for (std::int64_t row = 0; row < count; ++row) {
-      const Taps taps = b_.window > 0 ? Taps{0, 1} : taps_of(b.oy + row);
-      rows[row].runs = memory_.runs + first[taps.first];
-      rows[row].run_count = first[taps.last] - first[taps.first];
+      rows[row].first = 0;
+      rows[row].last = lines;
+      if (b_.window > 0) continue;
+      const Taps taps = taps_of(b.oy + row);
+      rows[row].first = std::clamp<std::int64_t>(taps.first * tap_lines - from, 0, lines);
+      rows[row].last = std::clamp<std::int64_t>(taps.last * tap_lines - from, rows[row].first, lines);
     }
   }
   [[nodiscard]] const std::uint8_t* codes_at(const Block& b, std::int64_t tile, std::int64_t chunk) const {
@@ -381,11 +372,12 @@ class Driver {
 
   void add_integers(const Block& b, std::int64_t tile, int tiles, std::int64_t rows) const {
     for (std::int64_t chunk = 0; chunk < b_.chunks; ++chunk) {
-      give_runs(b, chunk, b.scratch.rows, rows);
+      give_lines(b, chunk, b.scratch.rows, rows);
       b_.loops->rows({.w = codes_at(b, tile, chunk),
                       .tile_bytes = tile_.tile_bytes(),
                       .tiles = tiles,
                       .lines = lines_of(chunk),
+                      .offsets = memory_.offsets + chunk * b_.chunk_lines,
                       .rows = b.scratch.rows,
                       .row_count = rows,
                       .codes = b.scratch.codes,
@@ -398,11 +390,12 @@ class Driver {
     const std::int64_t pixels = b.height * b.width, width = tiles * kTileRows;
     auto* sums = reinterpret_cast<float*>(b.scratch.sums);
     for (std::int64_t chunk = 0; chunk < b_.chunks; ++chunk) {
-      give_runs(b, chunk, b.scratch.float_rows, rows);
+      give_lines(b, chunk, b.scratch.float_rows, rows);
       b_.loops->float_rows({.w = codes_at(b, tile, chunk),
                             .tile_bytes = tile_.tile_bytes(),
                             .tiles = tiles,
                             .lines = lines_of(chunk),
+                            .offsets = memory_.offsets + chunk * b_.chunk_lines,
                             .rows = b.scratch.float_rows,
                             .row_count = rows,
                             .codes = b.scratch.codes,

@@ -36,7 +36,6 @@ struct Blocks {
   std::int64_t window = 0;        // elements of a gathered window with its padding; 0: kernels read the staged rows
   std::int64_t chunk_lines = 0;   // decoded at a time
   std::int64_t chunks = 0;
-  std::int64_t tap_runs = 0;     // the most runs of a row of taps
   std::int64_t line_length = 0;  // the most elements that are quantized at a time
 
   static Blocks of(const SimdTable& table, const Conv2d::Problem& p, const FilterOrder& order, Conv2d::Size y) {
@@ -65,7 +64,6 @@ struct Blocks {
     // Floats are summed in pieces of the same length whatever the kernel.
     b.chunk_lines = b.floats ? chunk : ceil_div(b.lines, b.chunks);
     b.chunks = ceil_div(b.lines, b.chunk_lines);
-    b.tap_runs = f.width;
     b.line_length = p.x_order == ImageOrder::nchw ? b.staged_width : b.staged_width * b.pixel;
     return b;
   }
@@ -133,10 +131,9 @@ struct Scratch {
 
 // Books the same parts at plan time and at run time.
 struct Memory {
-  float* scales = nullptr;             // of the images
-  std::uint32_t* largest = nullptr;    // of the images: the bits of their largest magnitude
-  Run* runs = nullptr;                 // of all chunks
-  std::int64_t* first_runs = nullptr;  // [chunks][rows of taps + 1]: indices of runs
+  float* scales = nullptr;           // of the images
+  std::uint32_t* largest = nullptr;  // of the images: the bits of their largest magnitude
+  std::int64_t* offsets = nullptr;   // of the lines: elements from a window's first to the line's
   std::byte* slots = nullptr;
   std::size_t slot_bytes = 0;
 
@@ -146,8 +143,7 @@ struct Memory {
     };
     book(scales, images);
     book(largest, images);
-    book(runs, p.filters.height * b.tap_runs + b.chunks);
-    book(first_runs, b.chunks * (p.filters.height + 1));
+    book(offsets, b.lines);
     WorkspaceLedger one(nullptr);
     const Scratch scratch(one, b, p);
     slot_bytes = one.bytes();

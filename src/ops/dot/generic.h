@@ -297,7 +297,7 @@ struct Tiles {
         for (A& a : token) a = Sums::zero();
       for (std::int64_t i = line; i < end; ++i) {
         codes.fetch(i);
-        each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, tokens); });
+        each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, tokens, i * kLineColumns); });
       }
       for (int t = 0; t < kTokens; ++t)
         for (int v = 0; v < kRows; ++v)
@@ -306,11 +306,11 @@ struct Tiles {
   }
   template <int kFour, class Codes, int kTokens, int kRows>
   static void dot_columns(A (&part)[kTokens][kRows], const Codes& codes, std::int64_t line,
-                          const std::int8_t* const (&tokens)[kTokens]) {
+                          const std::int8_t* const (&tokens)[kTokens], std::int64_t at) {
     U code[kRows];
     for (int v = 0; v < kRows; ++v) code[v] = codes.template vector<kFour>(line, v);
     for (int t = 0; t < kTokens; ++t) {
-      const U with = Sums::template activations<kFour>(tokens[t] + line * kLineColumns);
+      const U with = Sums::template activations<kFour>(tokens[t] + at);
       for (int v = 0; v < kRows; ++v) part[t][v] = Sums::template dot<kFour>(part[t][v], code[v], with);
     }
   }
@@ -437,7 +437,7 @@ struct Tiles {
     }
     for (std::int64_t r = 0; r < p.row_count; ++r)
       each_panel<kPanel>(p.rows[r].tokens, [&]<int kTokens>(std::int64_t t) {
-        panel_of_row<kTilesNow * kVectors, kTokens>(codes, p.rows[r], t, p.ld, p.fresh);
+        panel_of_row<kTilesNow * kVectors, kTokens>(codes, p, p.rows[r], t);
       });
   }
   static void decode(const std::uint8_t* w, std::int64_t lines, std::uint8_t* codes) {
@@ -451,46 +451,29 @@ struct Tiles {
       }
   }
   template <int kRows, int kTokens>
-  static void panel_of_row(DecodedCodes codes, const RowOfTokens<std::int8_t, std::int32_t>& row, std::int64_t first,
-                           std::int64_t ld, bool fresh) {
+  static void panel_of_row(DecodedCodes codes, const Rows& p, const RowOfTokens<std::int8_t, std::int32_t>& row,
+                           std::int64_t first) {
     constexpr auto kFlushLines = static_cast<std::int64_t>(Sums::kFlushSteps / Planes::kPlanes / Planes::kCodeScale);
-    A part[kTokens][kRows];
-    const auto clear = [&] {
+    const std::int8_t* tokens[kTokens];
+    for (int t = 0; t < kTokens; ++t) tokens[t] = hidden(row.x.x + (first + t) * row.x.stride);
+    bool fresh = p.fresh;
+    for (std::int64_t line = row.first; fresh || line < row.last; line += kFlushLines) {
+      const std::int64_t end = row.last - line < kFlushLines ? row.last : line + kFlushLines;
+      A part[kTokens][kRows];
       for (auto& token : part)
         for (A& a : token) a = Sums::zero();
-    };
-    const auto flush = [&] {
+      for (std::int64_t i = line; i < end; ++i) {
+        const std::int64_t at = p.offsets[i];
+        each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, tokens, at); });
+      }
       for (int t = 0; t < kTokens; ++t)
         for (int v = 0; v < kRows; ++v) {
-          std::int32_t* to = row.sums + (first + t) * ld + v * static_cast<int>(S::kF);
+          std::int32_t* to = row.sums + (first + t) * p.ld + v * static_cast<int>(S::kF);
           const I sum = Sums::template total<0>(part[t][v]);
-          if (fresh)
-            S::store_i32(to, sum);
-          else
-            add_to(sum, to);
+          S::store_i32(to, fresh ? sum : S::add(S::load_i32(to), sum));
         }
       fresh = false;
-    };
-    clear();
-    std::int64_t room = kFlushLines;
-    for (std::int64_t r = 0; r < row.run_count; ++r) {
-      const Run run = row.runs[r];
-      const std::int8_t* tokens[kTokens];  // column 0 of the weights would meet them here
-      for (int t = 0; t < kTokens; ++t)
-        tokens[t] = hidden(static_cast<const std::int8_t*>(
-            behind(row.x.x + (first + t) * row.x.stride, run.x - run.line * kLineColumns)));
-      const std::int64_t end = run.line + run.lines;
-      for (std::int64_t line = run.line; line < end;) {
-        const std::int64_t stop = end - line < room ? end : line + room;
-        room -= stop - line;
-        for (; line < stop; ++line) each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, line, tokens); });
-        if (room > 0) continue;
-        flush();
-        clear();
-        room = kFlushLines;
-      }
     }
-    flush();
   }
 
   static void float_rows(const ManyRows<float, float>& p) {
@@ -506,24 +489,23 @@ struct Tiles {
       float_decode(p.w + i * p.tile_bytes, p.lines, trits + i * p.lines * kLineColumns * kTileRows);
     for (std::int64_t r = 0; r < p.row_count; ++r)
       each_panel<kPanel>(p.rows[r].tokens, [&]<int kTokens>(std::int64_t t) {
-        float_panel_of_row<kTilesNow, kTokens>(trits, p.lines * kLineColumns, p.rows[r], t, p.ld);
+        float_panel_of_row<kTilesNow, kTokens>(trits, p, p.rows[r], t);
       });
   }
   template <int kTilesNow, int kTokens>
-  [[gnu::noinline]] static void float_panel_of_row(const float* trits, std::int64_t columns,
-                                                   const RowOfTokens<float, float>& row, std::int64_t first,
-                                                   std::int64_t ld) {
+  [[gnu::noinline]] static void float_panel_of_row(const float* trits, const ManyRows<float, float>& p,
+                                                   const RowOfTokens<float, float>& row, std::int64_t first) {
     constexpr int kRows = kTilesNow * kVectors;
+    const std::int64_t columns = p.lines * kLineColumns;
     F part[kTokens][kRows];
     for (auto& token : part)
       for (F& f : token) f = S::zero_f();
-    for (std::int64_t r = 0; r < row.run_count; ++r) {
-      const float* x = row.x.x + first * row.x.stride + row.runs[r].x;
-      const std::int64_t begin = row.runs[r].line * kLineColumns, many = row.runs[r].lines * kLineColumns;
-      for (std::int64_t k = 0; k < many; ++k) {
+    for (std::int64_t line = row.first; line < row.last; ++line) {
+      const float* x = row.x.x + first * row.x.stride + p.offsets[line];
+      for (std::int64_t k = 0; k < kLineColumns; ++k) {
         F w[kRows];
         for (int v = 0; v < kRows; ++v)
-          w[v] = S::load(trits + (v / kVectors * columns + begin + k) * kTileRows +
+          w[v] = S::load(trits + (v / kVectors * columns + line * kLineColumns + k) * kTileRows +
                          v % kVectors * static_cast<int>(S::kF));
         for (int t = 0; t < kTokens; ++t) {
           const F with = S::set1(x[t * row.x.stride + k]);
@@ -532,7 +514,7 @@ struct Tiles {
       }
     }
     for (int t = 0; t < kTokens; ++t)
-      for (int v = 0; v < kRows; ++v) S::store(row.sums + (first + t) * ld + v * static_cast<int>(S::kF), part[t][v]);
+      for (int v = 0; v < kRows; ++v) S::store(row.sums + (first + t) * p.ld + v * static_cast<int>(S::kF), part[t][v]);
   }
 
   static constexpr TileLoops loops() {

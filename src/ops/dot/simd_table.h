@@ -106,27 +106,23 @@ struct ManyTokens {
   bool fresh = false;  // whether int32 sums are set instead of added to; float sums always are
 };
 
-// Lines of weights that meet neighbouring activations: taps of a convolution whose pixels lie side by side.
-struct Run {
-  std::int64_t x = 0;  // elements from a token's first to the first that the run meets
-  std::int64_t line = 0, lines = 0;
-};
-// Tokens at equal distances that meet the same runs: output pixels of a row.
+// Tokens at equal distances that meet the same lines of weights: output pixels of a row.
 template <class T, class Sum>
 struct RowOfTokens {
   Tokens<T> x;
   std::int64_t tokens = 0;
-  const Run* runs = nullptr;
-  std::int64_t run_count = 0;
+  std::int64_t first = 0, last = 0;  // lines
   Sum* sums = nullptr;
 };
-// Rows of tokens with some lines of a few consecutive tiles.
+// Rows of tokens with some lines of a few consecutive tiles. The activations that a line meets lie together, those of
+// different lines may lie apart: taps of a convolution.
 template <class T, class Sum>
 struct ManyRows {
   const std::uint8_t* w = nullptr;
   std::int64_t tile_bytes = 0;
   int tiles = 0;  // up to max_tiles
   std::int64_t lines = 0;
+  const std::int64_t* offsets = nullptr;  // of each line: elements from a token's first to the line's
   const RowOfTokens<T, Sum>* rows = nullptr;
   std::int64_t row_count = 0;
   std::uint8_t* codes = nullptr;  // as in ManyTokens
@@ -155,7 +151,7 @@ struct TileLoops {
                                        std::int64_t lines, Tokens<float> x, float* sums, std::int64_t ld);
   void (*float_many)(const ManyTokens<float, float>& p);
 
-  // The same for tokens whose activations lie apart.
+  // The same for rows of tokens.
   void (*rows)(const ManyRows<std::int8_t, std::int32_t>& p);
   void (*float_rows)(const ManyRows<float, float>& p);
 };
