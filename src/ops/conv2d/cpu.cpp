@@ -200,14 +200,14 @@ class Driver {
         if (std::exchange(b.scratch.staged[to], true)) continue;  // another output row needs it, too
         const std::int64_t iy = (b.oy + row) * c_.stride_h - c_.padding.top + tap * c_.dilation_h;
         if (!lies_there) stage_row(b, iy, left, width, to * b_.staged_width);
-        if (!b_.floats)
+        if (!b_.floats && b_.window == 0)
           t_.sums(reinterpret_cast<const std::int8_t*>(b.staged) + to * b.row_step, b.pixel_step, b_.pixel, width,
                   b.scratch.pixel_sums + to * b_.staged_width);
       }
     }
     if (b_.floats) return;
     std::fill_n(b.scratch.scales, b.height * b.width, memory_.scales[b.image]);
-    sum_windows(b, width);
+    if (b_.window == 0) sum_windows(b, width);
   }
 
   // The sums of the windows, by which sums of codes are too large: codes are unsigned (weight + code of 0).
@@ -315,12 +315,23 @@ class Driver {
     }
   }
 
+  // Where the results of an output row begin in y or in the residual.
+  template <class Byte>
+  [[nodiscard]] Byte* place(Byte* data, const Image& at, const Block& b, std::int64_t filter, std::int64_t row) const {
+    return data + (b.image * at.image + filter * at.channel + (b.oy + row) * at.row + b.ox * at.pixel) * y_size_;
+  }
+
   // The rows of output pixels as the loops take them: each where it lies, or all as one row of gathered windows. Their
   // lines follow with each chunk. Returns their number.
   template <class T, class Sum>
   std::int64_t list_rows(const Block& b, const T* staged, T* windows, RowOfTokens<T, Sum>* rows, Sum* sums) const {
     if (b_.window > 0) {
       for (std::int64_t row = 0; row < b.height; ++row) gather(b, staged, row, windows + row * b.width * b_.window);
+      if constexpr (std::is_same_v<T, std::int8_t>) {
+        t_.sums(windows, b_.window, b_.lines * tile_.line_columns, b.height * b.width, b.scratch.x_sums);
+        for (std::int64_t i = 0; i < b.height * b.width; ++i)
+          b.scratch.x_sums[i] = times(b.scratch.x_sums[i], b_.loops->zero);
+      }
       rows[0] = {.x = {windows, b_.window}, .tokens = b.height * b.width, .sums = sums};
       return 1;
     }
@@ -334,19 +345,40 @@ class Driver {
   template <class T>
   void gather(const Block& b, const T* staged, std::int64_t row, T* out) const {
     const Taps taps = taps_of(b.oy + row);
-    const std::int64_t tap_row = f_.width * b_.pixel, end = f_.height * tap_row;
-    for (std::int64_t ox = 0; ox < b.width; ++ox, out += b_.window) {
-      std::fill(out, out + taps.first * tap_row, T{});
-      for (std::int64_t tap = taps.first; tap < taps.last; ++tap) {
-        const T* from = staged + (staged_row(row, tap) * b_.staged_width + ox * c_.stride_w) * b_.pixel;
-        if (c_.dilation_w == 1)
-          std::copy_n(from, tap_row, out + tap * tap_row);
-        else
+    const std::int64_t tap_row = f_.width * b_.pixel, end = f_.height * tap_row, all = b_.lines * tile_.line_columns;
+    const std::int64_t width = b.width, window = b_.window, step = c_.stride_w * b_.pixel, height = f_.height;
+    const std::int64_t between = b_.tap_rows * b_.staged_width * b_.pixel;  // rows of taps
+    const T* from = staged + staged_row(row, 0) * b_.staged_width * b_.pixel;
+    for (std::int64_t ox = 0; ox < width; ++ox, out += window, from += step) {
+      if (taps.first > 0) std::fill(out, out + taps.first * tap_row, T{});
+      if (c_.dilation_w == 1)
+        copy_rows(from, between, tap_row, taps.first, taps.last, out);
+      else
+        for (std::int64_t tap = taps.first; tap < taps.last; ++tap)
           for (std::int64_t tx = 0; tx < f_.width; ++tx)
-            std::copy_n(from + tx * c_.dilation_w * b_.pixel, b_.pixel, out + tap * tap_row + tx * b_.pixel);
-      }
-      std::fill(out + taps.last * tap_row, out + end, T{});
-      std::fill(out + end, out + b_.window, T{});
+            std::copy_n(from + tap * between + tx * c_.dilation_w * b_.pixel, b_.pixel,
+                        out + tap * tap_row + tx * b_.pixel);
+      if (taps.last < height) std::fill(out + taps.last * tap_row, out + end, T{});
+      for (std::int64_t i = end; i < all; ++i) out[i] = T{};
+    }
+  }
+  // Copies rows of taps, n elements each, and up to 15 bytes more, for which there is room: what follows is written
+  // afterwards.
+  template <class T>
+  static void copy_rows(const T* from, std::int64_t between, std::int64_t n, std::int64_t first, std::int64_t last,
+                        T* to) {
+    const auto steps = ceil_div(n * static_cast<std::int64_t>(sizeof(T)), 16);
+    const auto copy = [=]<int kSteps>() {
+      for (std::int64_t row = first; row < last; ++row) std::memcpy(to + row * n, from + row * between, 16 * kSteps);
+    };
+    switch (steps) {
+      case 1: return copy.template operator()<1>();
+      case 2: return copy.template operator()<2>();
+      case 3: return copy.template operator()<3>();
+      case 4: return copy.template operator()<4>();
+      default:
+        for (std::int64_t row = first; row < last; ++row)
+          std::memcpy(to + row * n, from + row * between, static_cast<std::size_t>(n) * sizeof(T));
     }
   }
   // Gives each row the lines of a chunk whose taps meet the image.
@@ -419,27 +451,25 @@ class Driver {
     const std::int64_t first = tile * kTileRows, filter = b.group * p_.order.group_filters + first;
     const std::int64_t n = std::min(b_.ld(), p_.order.group_filters - first);
     const std::int32_t* sums = b.scratch.sums + row * b.width * b_.ld();
-    const auto place = [&](auto* data, const Image& at) {
-      return data + (b.image * at.image + filter * at.channel + (b.oy + row) * at.row + b.ox * at.pixel) * y_size_;
-    };
-    std::byte* y = place(p_.y, p_.y_at);
+    std::byte* y = place(p_.y, p_.y_at, b, filter, row);
     if (c_.y_dtype == DType::i32) return write_sums(sums, b.scratch.x_sums + row * b.width, b.width, n, y);
     const bool tensor = c_.granularity.kind == Granularity::Kind::tensor;
-    EpilogueBlock block{.n = n,
-                        .tokens = b.width,
-                        .ld = b_.ld(),
-                        .x_sums = b_.floats ? nullptr : b.scratch.x_sums + row * b.width,
-                        .x_sums_stride = 1,
-                        .s = b_.floats ? nullptr : b.scratch.scales,
-                        .w_scales = p_.weights->scales + (tensor ? 0 : b.group * p_.order.group_rows + first),
-                        .one_w_scale = tensor,
-                        .bias = p_.bias == nullptr ? nullptr : p_.bias + filter,
-                        .relu = c_.activation == Activation::relu,
-                        .squared_relu = c_.activation == Activation::squared_relu,
-                        .residual = p_.residual == nullptr ? nullptr : place(p_.residual, p_.residual_at),
-                        .y = y,
-                        .residual_stride = p_.residual_at.pixel * y_size_,
-                        .y_stride = p_.y_at.pixel * y_size_};
+    EpilogueBlock block{
+        .n = n,
+        .tokens = b.width,
+        .ld = b_.ld(),
+        .x_sums = b_.floats ? nullptr : b.scratch.x_sums + row * b.width,
+        .x_sums_stride = 1,
+        .s = b_.floats ? nullptr : b.scratch.scales,
+        .w_scales = p_.weights->scales + (tensor ? 0 : b.group * p_.order.group_rows + first),
+        .one_w_scale = tensor,
+        .bias = p_.bias == nullptr ? nullptr : p_.bias + filter,
+        .relu = c_.activation == Activation::relu,
+        .squared_relu = c_.activation == Activation::squared_relu,
+        .residual = p_.residual == nullptr ? nullptr : place(p_.residual, p_.residual_at, b, filter, row),
+        .y = y,
+        .residual_stride = p_.residual_at.pixel * y_size_,
+        .y_stride = p_.y_at.pixel * y_size_};
     if (c_.y_order == ImageOrder::nhwc) return epilogue(sums, block);
     block.y = b.scratch.y;
     block.y_stride = block.residual_stride = b_.ld() * y_size_;

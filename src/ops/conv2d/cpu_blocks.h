@@ -44,6 +44,7 @@ struct Blocks {
     const std::int64_t columns = Tile16::columns_of(p.format), element = b.floats ? 4 : 1;
     b.lines = ceil_div(order.columns, columns);
     b.pixel = order.pixel_columns;
+    // Whole cache lines, and some bytes more: windows a page apart would compete for the same cache sets.
     if (order.dense) b.window = (ceil_div(b.lines * columns, 64) + 1) * 64;
     b.width = even_part(y.width, kBlockPixels);
     b.staged_width = (b.width - 1) * p.stride_w + (f.width - 1) * p.dilation_w + 1;

@@ -86,14 +86,19 @@ struct Epilogue {
   };
 
   template <int kOut, class Sum>
-  static void run(const Sum* sums, const EpilogueBlock& block) {
+  static void run(const Sum* sums, const EpilogueBlock& given) {
+    const EpilogueBlock block = given;  // a copy, which stores to y cannot change
     const F one_scale = S::set1(block.one_w_scale && block.w_scales != nullptr ? *block.w_scales : 1.0F);
-    for (std::int64_t t = 0; t < block.tokens; ++t)
-      token_of<kOut>(sums + t * block.ld, block, one_scale,
-                     {.s = block.s == nullptr ? 0 : block.s[t],
+    float s = block.s == nullptr ? 0 : *block.s;
+    Quotient quotient(s);
+    for (std::int64_t t = 0; t < block.tokens; ++t) {
+      if (block.s != nullptr && block.s[t] != s) quotient = Quotient(s = block.s[t]);
+      token_of<kOut>(sums + t * block.ld, block, one_scale, quotient,
+                     {.s = s,
                       .x_sum = block.x_sums == nullptr ? 0 : block.x_sums[t * block.x_sums_stride],
                       .residual = block.residual == nullptr ? nullptr : block.residual + t * block.residual_stride,
                       .y = block.y + t * block.y_stride});
+    }
   }
 
   struct Token {
@@ -103,9 +108,9 @@ struct Epilogue {
     std::byte* y;
   };
   template <int kOut, class Sum>
-  static void token_of(const Sum* sums, const EpilogueBlock& block, F one_scale, const Token& token) {
+  static void token_of(const Sum* sums, const EpilogueBlock& block, F one_scale, const Quotient& quotient,
+                       const Token& token) {
     const auto n = static_cast<std::size_t>(block.n);
-    const Quotient quotient(token.s);
     const I less = minus(token.x_sum);
     std::size_t at = 0;
     for (; at + S::kF <= n; at += S::kF) {
