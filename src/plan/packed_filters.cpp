@@ -72,8 +72,12 @@ Result<PackedFilters> PackedFilters::pack(const Context& context, const ConstTen
   TERN_ASSIGN(packed, tern::pack(context, {.weights = in_order, .reader = std::move(reader)}, std::move(place)));
   const std::uint64_t sum =
       checksum_rows({filters.codes, shape.out_channels, row_bytes(format, k), rows.stride}, scale_bytes(canonical));
-  return PackedFilters(std::make_shared<const State>(
-      State{.order = order, .granularity = granularity, .weights = std::move(packed), .checksum = sum}));
+  return PackedFilters(
+      std::make_shared<const State>(State{.order = order,
+                                          .granularity = granularity,
+                                          .weights = std::move(packed),
+                                          .by_tap = order.depthwise ? filters.by_tap() : std::vector<std::int16_t>(),
+                                          .checksum = sum}));
 }
 
 Result<PackedFilters> PackedFilters::pack(const Context& context, const QuantizedTensor& q, const FilterShape& shape) {

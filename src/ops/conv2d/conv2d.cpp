@@ -178,6 +178,7 @@ Result<Params> Op::bind(const Conv2d::Problem& p, const Conv2d::Args& args, Devi
                  name(filters->granularity), name(p.granularity));
   params.order = filters->order;
   params.weights = weights;
+  params.by_tap = filters->by_tap.data();
 
   if (args.x.shape.rank() != 4)
     return error(Code::invalid_argument, kName, "x is {}; images have four axes", name(args.x.shape));

@@ -27,6 +27,7 @@ struct Params {
   std::int64_t height = 0, width = 0;  // of y
   FilterOrder order;
   const PackedWeights::State* weights = nullptr;  // order.rows() rows of order.columns
+  const std::int16_t* by_tap = nullptr;           // of depthwise filters
   const void* x = nullptr;
   Image x_at;
   const float* x_scales = nullptr;  // of i8 images and scale_given

@@ -35,9 +35,10 @@ class Driver {
   Status run() {
     if (!scale()) return non_finite_error(p_);
     list_offsets();
-    const std::int64_t tiles = p_.order.group_rows / kTileRows, steps = ceil_div(tiles, b_.loops->max_tiles);
+    // What is computed at a time of a group's filters, and how often.
+    const std::int64_t filters = f_.out_channels / b_.groups, steps = ceil_div(filters, b_.ld());
     const std::int64_t down = ceil_div(p_.height, b_.height), across = ceil_div(p_.width, b_.width);
-    const std::int64_t blocks = p_.images * f_.groups * down * across;
+    const std::int64_t blocks = p_.images * b_.groups * down * across;
     const std::int64_t wanted = OpTraits<Conv2d>::operations(p_) / 2 / kMinProducts;
     const int slots = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, exec_.threads.count()));
     // A block's filters are divided where there are too few blocks to keep all threads busy.
@@ -52,11 +53,10 @@ class Driver {
         at /= across;
         const std::int64_t oy = at % down * b_.height;
         at /= down;
-        Block block{.image = at / f_.groups, .group = at % f_.groups, .oy = oy, .ox = ox, .scratch = scratch};
+        Block block{.image = at / b_.groups, .group = at % b_.groups, .oy = oy, .ox = ox, .scratch = scratch};
         block.height = std::min(b_.height, p_.height - oy);
         block.width = std::min(b_.width, p_.width - ox);
-        const auto tile_at = [&](std::int64_t i) { return std::min(tiles, steps * i / parts * b_.loops->max_tiles); };
-        convolve(block, tile_at(part), tile_at(part + 1));
+        convolve(block, steps * part / parts, steps * (part + 1) / parts);
       }
     });
     return {};
@@ -140,24 +140,30 @@ class Driver {
 
   // Where the activations of each line lie.
   void list_offsets() const {
+    if (b_.depthwise) {
+      for (std::int64_t tap = 0; tap < f_.height * f_.width; ++tap) memory_.offsets[tap] = tap_at(tap);
+      return;
+    }
     const std::int64_t columns = tile_.line_columns, pixel_lines = b_.pixel / columns;
     for (std::int64_t line = 0; line < b_.lines; ++line) {
       if (b_.window > 0) {
         memory_.offsets[line] = line * columns;
         continue;
       }
-      const std::int64_t tap = line / pixel_lines;
-      memory_.offsets[line] = tap / f_.width * b_.tap_rows * row_step() +
-                              tap % f_.width * c_.dilation_w * pixel_step() + line % pixel_lines * columns;
+      memory_.offsets[line] = tap_at(line / pixel_lines) + line % pixel_lines * columns;
     }
+  }
+
+  [[nodiscard]] std::int64_t tap_at(std::int64_t tap) const {
+    return tap / f_.width * b_.tap_rows * row_step() + tap % f_.width * c_.dilation_w * pixel_step();
   }
 
   // Whether kernels can read an image where it lies: it needs no padding beside it or in its pixels. Lines of other
   // formats are not whole vectors, beyond which kernels may read.
   [[nodiscard]] bool in_place() const {
-    return c_.x_dtype == DType::i8 && c_.x_order == ImageOrder::nhwc && b_.window == 0 && b_.pixel == f_.in_channels &&
-           c_.padding.left == 0 && c_.padding.right == 0 && c_.format == Format::i2 && b_.tap_rows == c_.dilation_h &&
-           b_.more_rows == c_.stride_h;
+    return c_.x_dtype == DType::i8 && c_.x_order == ImageOrder::nhwc && b_.window == 0 && b_.pixel == b_.channels &&
+           (!b_.depthwise || b_.channels % b_.ld() == 0) && c_.padding.left == 0 && c_.padding.right == 0 &&
+           c_.format == Format::i2 && b_.tap_rows == c_.dilation_h && b_.more_rows == c_.stride_h;
   }
   [[nodiscard]] std::int64_t row_step() const { return in_place() ? p_.x_at.row : b_.staged_width * b_.pixel; }
   [[nodiscard]] std::int64_t pixel_step() const { return in_place() ? p_.x_at.pixel : b_.pixel; }
@@ -187,7 +193,7 @@ class Driver {
     const bool lies_there = in_place();
     if (lies_there)
       b.staged = element(p_.x, DType::i8,
-                         b.image * p_.x_at.image + b.group * f_.in_channels +
+                         b.image * p_.x_at.image + b.group * b_.channels +
                              (b.oy * c_.stride_h - c_.padding.top) * p_.x_at.row + left * p_.x_at.pixel);
     else
       b.staged = b_.floats ? reinterpret_cast<const std::byte*>(b.scratch.floats)
@@ -200,16 +206,17 @@ class Driver {
         if (std::exchange(b.scratch.staged[to], true)) continue;  // another output row needs it, too
         const std::int64_t iy = (b.oy + row) * c_.stride_h - c_.padding.top + tap * c_.dilation_h;
         if (!lies_there) stage_row(b, iy, left, width, to * b_.staged_width);
-        if (!b_.floats && b_.window == 0)
+        if (needs_sums())
           t_.sums(reinterpret_cast<const std::int8_t*>(b.staged) + to * b.row_step, b.pixel_step, b_.pixel, width,
                   b.scratch.pixel_sums + to * b_.staged_width);
       }
     }
     if (b_.floats) return;
     std::fill_n(b.scratch.scales, b.height * b.width, memory_.scales[b.image]);
-    if (b_.window == 0) sum_windows(b, width);
+    if (needs_sums()) sum_windows(b, width);
   }
 
+  [[nodiscard]] bool needs_sums() const { return !b_.floats && !b_.depthwise && b_.window == 0; }
   // The sums of the windows, by which sums of codes are too large: codes are unsigned (weight + code of 0).
   void sum_windows(const Block& b, std::int64_t width) const {
     for (std::int64_t row = 0; row < b.height; ++row) {
@@ -242,22 +249,22 @@ class Driver {
     clear(0, begin);
     clear(end, width);
     if (begin == end) return;
-    if (b_.pixel != f_.in_channels) clear(begin, end);  // padding of the pixels
-    const std::int64_t from = b.image * p_.x_at.image + b.group * f_.in_channels * p_.x_at.channel + iy * p_.x_at.row +
+    if (b_.pixel != b_.channels) clear(begin, end);  // padding of the pixels
+    const std::int64_t from = b.image * p_.x_at.image + b.group * b_.channels * p_.x_at.channel + iy * p_.x_at.row +
                               (left + begin) * p_.x_at.pixel;
     std::byte* out = row + static_cast<std::size_t>(begin * b_.pixel) * size;
     if (c_.x_order == ImageOrder::nchw)
       transpose(b, from, end - begin, out);
-    else if (p_.x_at.pixel == b_.pixel && b_.pixel == f_.in_channels)
+    else if (p_.x_at.pixel == b_.pixel && b_.pixel == b_.channels)
       convert(b, from, (end - begin) * b_.pixel, out);
     else
       for (std::int64_t i = 0; i < end - begin; ++i)
-        convert(b, from + i * p_.x_at.pixel, f_.in_channels, out + static_cast<std::size_t>(i * b_.pixel) * size);
+        convert(b, from + i * p_.x_at.pixel, b_.channels, out + static_cast<std::size_t>(i * b_.pixel) * size);
   }
   // Turns the lines of the channels, from element `from` on, into pixels.
   void transpose(const Block& b, std::int64_t from, std::int64_t pixels, std::byte* out) const {
     const Scratch& s = b.scratch;
-    for (std::int64_t channel = 0; channel < f_.in_channels; ++channel) {
+    for (std::int64_t channel = 0; channel < b_.channels; ++channel) {
       const std::int64_t at = from + channel * p_.x_at.channel;
       if (b_.floats) {
         convert(b, at, pixels, reinterpret_cast<std::byte*>(s.float_line));
@@ -296,8 +303,20 @@ class Driver {
 
   // --- products ---
 
-  void convolve(Block& b, std::int64_t first_tile, std::int64_t last_tile) const {
+  // With filters from first * ld on.
+  void convolve(Block& b, std::int64_t first, std::int64_t last) const {
     stage(b);
+    if (b_.depthwise) {
+      for (std::int64_t step = first; step < last; ++step)
+        for (std::int64_t row = 0; row < b.height; ++row) {
+          if (b_.floats)
+            t_.float_depthwise(depthwise_row(b, b.scratch.floats, step, row, reinterpret_cast<float*>(b.scratch.sums)));
+          else
+            t_.depthwise(depthwise_row(b, reinterpret_cast<const std::int8_t*>(b.staged), step, row, b.scratch.sums));
+          write_row(b, step * b_.ld(), row, b.scratch.sums);
+        }
+      return;
+    }
     std::int64_t rows = 0;
     if (b_.floats)
       rows = list_rows(b, b.scratch.floats, b.scratch.float_windows, b.scratch.float_rows,
@@ -305,16 +324,34 @@ class Driver {
     else
       rows = list_rows(b, reinterpret_cast<const std::int8_t*>(b.staged), b.scratch.windows, b.scratch.rows,
                        b.scratch.sums);
-    for (std::int64_t tile = first_tile; tile < last_tile; tile += b_.loops->max_tiles) {
-      const auto tiles = static_cast<int>(std::min<std::int64_t>(b_.loops->max_tiles, last_tile - tile));
+    const std::int64_t all_tiles = p_.order.group_rows / kTileRows;
+    for (std::int64_t step = first; step < last; ++step) {
+      const std::int64_t tile = step * b_.loops->max_tiles;
+      const auto tiles = static_cast<int>(std::min<std::int64_t>(b_.loops->max_tiles, all_tiles - tile));
       if (b_.floats)
         add_floats(b, tile, tiles, rows);
       else
         add_integers(b, tile, tiles, rows);
-      for (std::int64_t row = 0; row < b.height; ++row) write_row(b, tile, row);
+      for (std::int64_t row = 0; row < b.height; ++row)
+        write_row(b, step * b_.ld(), row, b.scratch.sums + row * b.width * b_.ld());
     }
   }
-
+  template <class T, class Sum>
+  DepthwiseRow<T, Sum> depthwise_row(const Block& b, const T* staged, std::int64_t step, std::int64_t row,
+                                     Sum* sums) const {
+    const Taps taps = taps_of(b.oy + row);
+    const std::int64_t first = step * b_.ld();
+    return {.x = staged + staged_row(row, 0) * b.row_step + first,
+            .stride = c_.stride_w * b.pixel_step,
+            .pixels = b.width,
+            .offsets = memory_.offsets,
+            .first = taps.first * f_.width,
+            .last = taps.last * f_.width,
+            .w = p_.by_tap + first,
+            .w_stride = tap_stride(f_),
+            .narrow = f_.height * f_.width * 65536 <= max_summed(c_.format),
+            .sums = sums};
+  }
   // Where the results of an output row begin in y or in the residual.
   template <class Byte>
   [[nodiscard]] Byte* place(Byte* data, const Image& at, const Block& b, std::int64_t filter, std::int64_t row) const {
@@ -446,19 +483,19 @@ class Driver {
 
   // --- results ---
 
-  // The results of an output row with the filters of some tiles.
-  void write_row(const Block& b, std::int64_t tile, std::int64_t row) const {
-    const std::int64_t first = tile * kTileRows, filter = b.group * p_.order.group_filters + first;
-    const std::int64_t n = std::min(b_.ld(), p_.order.group_filters - first);
-    const std::int32_t* sums = b.scratch.sums + row * b.width * b_.ld();
+  // The results of an output row with up to ld filters of the group, from `first` on.
+  void write_row(const Block& b, std::int64_t first, std::int64_t row, const std::int32_t* sums) const {
+    const std::int64_t filters = f_.out_channels / b_.groups, filter = b.group * filters + first;
+    const std::int64_t n = std::min(b_.ld(), filters - first);
+    const std::int32_t* x_sums = b_.floats || b_.depthwise ? nullptr : b.scratch.x_sums + row * b.width;
     std::byte* y = place(p_.y, p_.y_at, b, filter, row);
-    if (c_.y_dtype == DType::i32) return write_sums(sums, b.scratch.x_sums + row * b.width, b.width, n, y);
+    if (c_.y_dtype == DType::i32) return write_sums(sums, x_sums, b.width, n, y);
     const bool tensor = c_.granularity.kind == Granularity::Kind::tensor;
     EpilogueBlock block{
         .n = n,
         .tokens = b.width,
         .ld = b_.ld(),
-        .x_sums = b_.floats ? nullptr : b.scratch.x_sums + row * b.width,
+        .x_sums = x_sums,
         .x_sums_stride = 1,
         .s = b_.floats ? nullptr : b.scratch.scales,
         .w_scales = p_.weights->scales + (tensor ? 0 : b.group * p_.order.group_rows + first),
@@ -507,7 +544,8 @@ class Driver {
                   std::byte* y) const {
     for (std::int64_t i = 0; i < pixels; ++i)
       for (std::int64_t f = 0; f < n; ++f)
-        store_element(y, i * p_.y_at.pixel + f * p_.y_at.channel, take_off(sums[i * b_.ld() + f], x_sums[i]));
+        store_element(y, i * p_.y_at.pixel + f * p_.y_at.channel,
+                      take_off(sums[i * b_.ld() + f], x_sums == nullptr ? 0 : x_sums[i]));
   }
 
   const SimdTable& t_;

@@ -26,6 +26,8 @@ inline constexpr auto kTritsBytes = kMaxTiles * kTileRows * kFloatColumns * stat
 
 struct Blocks {
   bool floats = false;  // activations stay float
+  bool depthwise = false;
+  std::int64_t channels = 0, groups = 0;  // of a group, and their number; depthwise filters are one group
   const TileLoops* loops = nullptr;
   std::int64_t lines = 0;              // of a filter
   std::int64_t pixel = 0;              // staged elements of an input pixel
@@ -42,10 +44,13 @@ struct Blocks {
     const FilterShape& f = p.filters;
     Blocks b{.floats = p.math == LinearMath::w2_float, .loops = &loops_of(table, p.format)};
     const std::int64_t columns = Tile16::columns_of(p.format), element = b.floats ? 4 : 1;
+    b.depthwise = order.depthwise;
+    b.channels = b.depthwise ? f.groups : f.in_channels;
+    b.groups = b.depthwise ? 1 : f.groups;
     b.lines = ceil_div(order.columns, columns);
-    b.pixel = order.pixel_columns;
+    b.pixel = b.depthwise ? b.channels : order.pixel_columns;
     // Whole cache lines, and some bytes more: windows a page apart would compete for the same cache sets.
-    if (order.dense) b.window = (ceil_div(b.lines * columns, 64) + 1) * 64;
+    if (order.dense && !b.depthwise) b.window = (ceil_div(b.lines * columns, 64) + 1) * 64;
     b.width = even_part(y.width, kBlockPixels);
     b.staged_width = (b.width - 1) * p.stride_w + (f.width - 1) * p.dilation_w + 1;
     // Rows of the image in their order, or the rows of each output row's taps, whatever are fewer.
@@ -70,7 +75,11 @@ struct Blocks {
   }
   [[nodiscard]] std::int64_t rows() const { return first_rows + (height - 1) * more_rows; }
   [[nodiscard]] std::int64_t pixels() const { return height * width; }
-  [[nodiscard]] std::int64_t ld() const { return loops->max_tiles * kTileRows; }
+  [[nodiscard]] std::int64_t ld() const {
+    return depthwise ? DepthwiseRow<float, float>::kChannels : loops->max_tiles * kTileRows;
+  }
+  // Pixels whose sums are kept at a time.
+  [[nodiscard]] std::int64_t summed() const { return depthwise ? width : pixels(); }
 
  private:
   // The size of about equal parts of at most `most`.
@@ -107,7 +116,7 @@ struct Scratch {
     if (b.floats) {
       book(floats, elements);
       book(float_windows, pixels * b.window);
-      book(totals, pixels * b.ld());
+      book(totals, b.depthwise ? 0 : pixels * b.ld());
       book(float_line, b.line_length);
       book(float_rows, b.height);
     } else {
@@ -122,7 +131,7 @@ struct Scratch {
     }
     book(staged, b.rows());
     book(codes, b.floats ? std::max(b.loops->codes_bytes, kTritsBytes) : b.loops->codes_bytes);
-    book(sums, pixels * b.ld());
+    book(sums, b.summed() * b.ld());
     const std::int64_t tile = p.y_order == ImageOrder::nchw && p.y_dtype != DType::i32 ? b.width * b.ld() * 4 : 0;
     book(y, tile);
     book(residual, p.residual ? tile : 0);
@@ -134,7 +143,7 @@ struct Scratch {
 struct Memory {
   float* scales = nullptr;           // of the images
   std::uint32_t* largest = nullptr;  // of the images: the bits of their largest magnitude
-  std::int64_t* offsets = nullptr;   // of the lines: elements from a window's first to the line's
+  std::int64_t* offsets = nullptr;   // of the lines, or of the taps: elements from a window's first
   std::byte* slots = nullptr;
   std::size_t slot_bytes = 0;
 
@@ -144,7 +153,7 @@ struct Memory {
     };
     book(scales, images);
     book(largest, images);
-    book(offsets, b.lines);
+    book(offsets, b.depthwise ? p.filters.height * p.filters.width : b.lines);
     WorkspaceLedger one(nullptr);
     const Scratch scratch(one, b, p);
     slot_bytes = one.bytes();

@@ -57,4 +57,15 @@ Status FilterRows::write(std::int64_t first, std::int64_t count, std::uint8_t* o
   return {};
 }
 
+std::vector<std::int16_t> FilterRows::by_tap() const {
+  const FilterShape& shape = order.shape;
+  const std::int64_t taps = shape.height * shape.width;
+  std::vector<std::int16_t> weights(static_cast<std::size_t>(taps * tap_stride(shape)));
+  for (std::int64_t channel = 0; channel < shape.groups; ++channel)
+    for (std::int64_t tap = 0; tap < taps; ++tap)
+      weights[static_cast<std::size_t>(tap * tap_stride(shape) + channel)] =
+          static_cast<std::int16_t>(read_code(format, codes + channel * stride_bytes, tap));
+  return weights;
+}
+
 }  // namespace tern::conv2d

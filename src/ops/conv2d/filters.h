@@ -4,20 +4,28 @@
 //     by pixel   a pixel's channels are padded to whole lines: kernels read the image where it lies
 //     dense      pixels follow each other, with padding at the end: kernels gather the window of an output pixel first.
 //                For few channels, or where padding every pixel would cost too much.
+//     depthwise  dense, and once more by tap: a weight of each channel, which kernels read instead
 //
 // Groups are packed one after the other, each from a whole tile on.
 #pragma once
 
+#include <vector>
+
 #include "base/checked.h"
 #include "ops/dot/packed_weights.h"
+#include "ops/dot/simd_table.h"
 #include "tern/conv2d.h"
 
 namespace tern {
 namespace conv2d {
 
+// The most taps whose products with floats are added up in one chain.
+inline constexpr std::int64_t kDepthwiseTaps = 128;
+
 struct FilterOrder {
   FilterShape shape;
   bool dense = false;
+  bool depthwise = false;
   std::int64_t pixel_columns = 0;  // of a pixel of the window, with padding
   std::int64_t columns = 0;        // of a filter; a line's padding may follow
   std::int64_t group_filters = 0;  // of a group, and ...
@@ -28,10 +36,13 @@ struct FilterOrder {
     FilterOrder order{.shape = shape};
     // Gathering costs about as much as an eighth more columns.
     order.dense = shape.height * shape.width > 1 && padded - shape.in_channels > shape.in_channels / 8;
+    order.depthwise = shape.in_channels == 1 && shape.groups > 1 && shape.out_channels == shape.groups &&
+                      shape.height * shape.width <= kDepthwiseTaps;
+    order.dense = order.dense || order.depthwise;
     order.pixel_columns = order.dense ? shape.in_channels : padded;
     order.columns = shape.height * shape.width * order.pixel_columns;
     order.group_filters = shape.groups > 0 ? shape.out_channels / shape.groups : 0;
-    order.group_rows = ceil_div(order.group_filters, Tile16::kRows) * Tile16::kRows;
+    order.group_rows = order.depthwise ? 1 : ceil_div(order.group_filters, Tile16::kRows) * Tile16::kRows;
     return order;
   }
   [[nodiscard]] std::int64_t rows() const { return group_rows * shape.groups; }
@@ -59,7 +70,14 @@ struct FilterRows {
   std::int64_t stride_bytes = 0;
   Format format = Format::i2;
   Status write(std::int64_t first, std::int64_t count, std::uint8_t* out) const;
+  // The weights of depthwise filters by tap, as State has them.
+  [[nodiscard]] std::vector<std::int16_t> by_tap() const;
 };
+// Weights of a tap, with padding.
+constexpr std::int64_t tap_stride(const FilterShape& shape) {
+  constexpr std::int64_t kChannels = dot::DepthwiseRow<float, float>::kChannels;
+  return ceil_div(shape.groups, kChannels) * kChannels;
+}
 
 }  // namespace conv2d
 
@@ -67,6 +85,8 @@ struct PackedFilters::State {
   conv2d::FilterOrder order;
   Granularity granularity;
   PackedWeights weights;  // order.rows() rows of order.columns
+  // Depthwise: [taps][channels], channels padded for the loops. Other filters have none.
+  std::vector<std::int16_t> by_tap;
   std::uint64_t checksum = 0;
 };
 

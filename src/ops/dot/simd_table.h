@@ -130,6 +130,20 @@ struct ManyRows {
   bool fresh = false;  // as in ManyTokens
 };
 
+// Output pixels of a row with a filter for each channel: kChannels of them, whatever the tile of other loops.
+template <class T, class Sum>
+struct DepthwiseRow {
+  static constexpr std::int64_t kChannels = 64;
+  const T* x = nullptr;  // of the first pixel; kChannels of each may be read
+  std::int64_t stride = 0, pixels = 0;
+  const std::int64_t* offsets = nullptr;  // of each tap
+  std::int64_t first = 0, last = 0;       // taps
+  const std::int16_t* w = nullptr;        // [taps], w_stride apart
+  std::int64_t w_stride = 0;
+  bool narrow = false;  // whether sums fit int16
+  Sum* sums = nullptr;  // [pixels][kChannels]
+};
+
 // The loops over tiles of one format. Sums go to sums[token * ld + row].
 struct TileLoops {
   std::int32_t zero;  // the code of a weight of 0; code = weight + zero
@@ -162,6 +176,8 @@ struct SimdTable {
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
   // Sums of n elements each, `stride` apart.
   void (*sums)(const std::int8_t* x, std::int64_t stride, std::int64_t n, std::int64_t count, std::int32_t* sums);
+  void (*depthwise)(const DepthwiseRow<std::int8_t, std::int32_t>& row);
+  void (*float_depthwise)(const DepthwiseRow<float, float>& row);
   TileLoops i2, b3, s8, s4;  // b3 is empty where the list has no kernel for it
   // chain = fma(float(sum - less), scale, chain) for the rows of some tiles, whose scales lie scale_step apart.
   void (*add_group)(const std::int32_t* sums, std::int32_t less, const float* scales, std::int64_t scale_step,
