@@ -196,8 +196,7 @@ class Driver {
                          b.image * p_.x_at.image + b.group * b_.channels +
                              (b.oy * c_.stride_h - c_.padding.top) * p_.x_at.row + left * p_.x_at.pixel);
     else
-      b.staged = b_.floats ? reinterpret_cast<const std::byte*>(b.scratch.floats)
-                           : reinterpret_cast<const std::byte*>(b.scratch.bytes);
+      b.staged = b.scratch.x;
     std::fill_n(b.scratch.staged, b_.rows(), false);
     for (std::int64_t row = 0; row < b.height; ++row) {
       const Taps taps = taps_of(b.oy + row);
@@ -239,12 +238,10 @@ class Driver {
   void stage_row(const Block& b, std::int64_t iy, std::int64_t left, std::int64_t width, std::int64_t to) const {
     const std::int64_t begin = std::clamp<std::int64_t>(-left, 0, width),
                        end = std::clamp<std::int64_t>(c_.width - left, begin, width);
-    const std::size_t size = b_.floats ? sizeof(float) : 1;
-    auto* row = reinterpret_cast<std::byte*>(b_.floats ? static_cast<void*>(b.scratch.floats + to * b_.pixel)
-                                                       : b.scratch.bytes + to * b_.pixel);
+    const std::int64_t size = b_.pixel * b_.element;
+    std::byte* row = b.scratch.x + to * size;
     const auto clear = [&](std::int64_t first, std::int64_t last) {
-      std::memset(row + static_cast<std::size_t>(first * b_.pixel) * size, 0,
-                  static_cast<std::size_t>((last - first) * b_.pixel) * size);
+      std::memset(row + first * size, 0, static_cast<std::size_t>((last - first) * size));
     };
     clear(0, begin);
     clear(end, width);
@@ -252,14 +249,13 @@ class Driver {
     if (b_.pixel != b_.channels) clear(begin, end);  // padding of the pixels
     const std::int64_t from = b.image * p_.x_at.image + b.group * b_.channels * p_.x_at.channel + iy * p_.x_at.row +
                               (left + begin) * p_.x_at.pixel;
-    std::byte* out = row + static_cast<std::size_t>(begin * b_.pixel) * size;
+    std::byte* out = row + begin * size;
     if (c_.x_order == ImageOrder::nchw)
       transpose(b, from, end - begin, out);
     else if (p_.x_at.pixel == b_.pixel && b_.pixel == b_.channels)
       convert(b, from, (end - begin) * b_.pixel, out);
     else
-      for (std::int64_t i = 0; i < end - begin; ++i)
-        convert(b, from + i * p_.x_at.pixel, b_.channels, out + static_cast<std::size_t>(i * b_.pixel) * size);
+      for (std::int64_t i = 0; i < end - begin; ++i) convert(b, from + i * p_.x_at.pixel, b_.channels, out + i * size);
   }
   // Turns the lines of the channels, from element `from` on, into pixels.
   void transpose(const Block& b, std::int64_t from, std::int64_t pixels, std::byte* out) const {
@@ -267,38 +263,50 @@ class Driver {
     for (std::int64_t channel = 0; channel < b_.channels; ++channel) {
       const std::int64_t at = from + channel * p_.x_at.channel;
       if (b_.floats) {
-        convert(b, at, pixels, reinterpret_cast<std::byte*>(s.float_line));
+        widen(b, at, pixels, s.float_line);
         spread(s.float_line, pixels, reinterpret_cast<float*>(out) + channel);
-      } else if (c_.x_dtype == DType::i8) {
-        spread(static_cast<const std::int8_t*>(p_.x) + at, pixels, reinterpret_cast<std::int8_t*>(out) + channel);
-      } else {
-        convert(b, at, pixels, reinterpret_cast<std::byte*>(s.line));
-        spread(s.line, pixels, reinterpret_cast<std::int8_t*>(out) + channel);
+        continue;
       }
+      const std::int8_t* line = quantized(b, at, pixels, s.line);
+      if (b_.depthwise)
+        spread(line, pixels, reinterpret_cast<std::int16_t*>(out) + channel);
+      else
+        spread(line, pixels, reinterpret_cast<std::int8_t*>(out) + channel);
     }
   }
-  template <class T>
-  void spread(const T* line, std::int64_t n, T* out) const {
+  template <class From, class To>
+  void spread(const From* line, std::int64_t n, To* out) const {
     for (std::int64_t i = 0; i < n; ++i, out += b_.pixel) *out = line[i];
   }
   // Converts neighbouring elements to what is staged.
   void convert(const Block& b, std::int64_t from, std::int64_t n, std::byte* out) const {
+    if (b_.floats) return widen(b, from, n, reinterpret_cast<float*>(out));
+    auto* bytes = reinterpret_cast<std::int8_t*>(out);
+    const std::int8_t* line = quantized(b, from, n, b_.depthwise ? b.scratch.line : bytes);
+    if (b_.depthwise)
+      std::copy_n(line, n, reinterpret_cast<std::int16_t*>(out));
+    else if (line != bytes)
+      std::memcpy(bytes, line, static_cast<std::size_t>(n));
+  }
+  // Neighbouring elements as int8: where they lie, or in `room`.
+  const std::int8_t* quantized(const Block& b, std::int64_t from, std::int64_t n, std::int8_t* room) const {
+    if (c_.x_dtype == DType::i8) return static_cast<const std::int8_t*>(p_.x) + from;
+    const auto [x, dtype] = finite(b, from, n);
+    t_.tokens.quantize[source_of(dtype)](x, n, memory_.scales[b.image], room);
+    return room;
+  }
+  void widen(const Block& b, std::int64_t from, std::int64_t n, float* out) const {
+    const auto [x, dtype] = finite(b, from, n);
+    t_.widen[source_of(dtype)](x, n, out);
+  }
+  // Neighbouring elements, saturated if the problem says so and one is not finite.
+  [[nodiscard]] std::pair<const void*, DType> finite(const Block& b, std::int64_t from, std::int64_t n) const {
     const void* x = element(p_.x, c_.x_dtype, from);
-    if (c_.x_dtype == DType::i8) {
-      std::memcpy(out, x, static_cast<std::size_t>(n));
-      return;
-    }
-    DType dtype = c_.x_dtype;
-    if (c_.non_finite == NonFinite::saturate && t_.tokens.max_abs_bits[source_of(dtype)](x, n) >= kInfinity) {
-      for (std::int64_t i = 0; i < n; ++i)
-        b.scratch.clean[i] = activation_quantize::saturated(activation_quantize::read(x, dtype, i), dtype);
-      x = b.scratch.clean;
-      dtype = DType::f32;
-    }
-    if (b_.floats)
-      t_.widen[source_of(dtype)](x, n, reinterpret_cast<float*>(out));
-    else
-      t_.tokens.quantize[source_of(dtype)](x, n, memory_.scales[b.image], reinterpret_cast<std::int8_t*>(out));
+    if (c_.non_finite == NonFinite::reject || t_.tokens.max_abs_bits[source_of(c_.x_dtype)](x, n) < kInfinity)
+      return {x, c_.x_dtype};
+    for (std::int64_t i = 0; i < n; ++i)
+      b.scratch.clean[i] = activation_quantize::saturated(activation_quantize::read(x, c_.x_dtype, i), c_.x_dtype);
+    return {b.scratch.clean, DType::f32};
   }
 
   // --- products ---
@@ -310,16 +318,17 @@ class Driver {
       for (std::int64_t step = first; step < last; ++step)
         for (std::int64_t row = 0; row < b.height; ++row) {
           if (b_.floats)
-            t_.float_depthwise(depthwise_row(b, b.scratch.floats, step, row, reinterpret_cast<float*>(b.scratch.sums)));
+            t_.float_depthwise(depthwise_row(b, reinterpret_cast<const float*>(b.staged), step, row,
+                                             reinterpret_cast<float*>(b.scratch.sums)));
           else
-            t_.depthwise(depthwise_row(b, reinterpret_cast<const std::int8_t*>(b.staged), step, row, b.scratch.sums));
+            t_.depthwise(depthwise_row(b, reinterpret_cast<const std::int16_t*>(b.staged), step, row, b.scratch.sums));
           write_row(b, step * b_.ld(), row, b.scratch.sums);
         }
       return;
     }
     std::int64_t rows = 0;
     if (b_.floats)
-      rows = list_rows(b, b.scratch.floats, b.scratch.float_windows, b.scratch.float_rows,
+      rows = list_rows(b, reinterpret_cast<const float*>(b.staged), b.scratch.float_windows, b.scratch.float_rows,
                        reinterpret_cast<float*>(b.scratch.sums));
     else
       rows = list_rows(b, reinterpret_cast<const std::int8_t*>(b.staged), b.scratch.windows, b.scratch.rows,
@@ -344,6 +353,7 @@ class Driver {
     return {.x = staged + staged_row(row, 0) * b.row_step + first,
             .stride = c_.stride_w * b.pixel_step,
             .pixels = b.width,
+            .channels = std::min(b_.ld(), b_.channels - first),
             .offsets = memory_.offsets,
             .first = taps.first * f_.width,
             .last = taps.last * f_.width,

@@ -31,6 +31,7 @@ struct Blocks {
   const TileLoops* loops = nullptr;
   std::int64_t lines = 0;              // of a filter
   std::int64_t pixel = 0;              // staged elements of an input pixel
+  std::int64_t element = 1;            // bytes of each: int8, int16 for depthwise filters, or float
   std::int64_t height = 0, width = 0;  // output pixels of a block
   // Staged rows for the first output row, and for each further one. Rows of taps lie tap_rows apart.
   std::int64_t first_rows = 0, more_rows = 0, tap_rows = 0;
@@ -43,8 +44,9 @@ struct Blocks {
   static Blocks of(const SimdTable& table, const Conv2d::Problem& p, const FilterOrder& order, Conv2d::Size y) {
     const FilterShape& f = p.filters;
     Blocks b{.floats = p.math == LinearMath::w2_float, .loops = &loops_of(table, p.format)};
-    const std::int64_t columns = Tile16::columns_of(p.format), element = b.floats ? 4 : 1;
+    const std::int64_t columns = Tile16::columns_of(p.format);
     b.depthwise = order.depthwise;
+    b.element = b.floats ? 4 : b.depthwise ? 2 : 1;
     b.channels = b.depthwise ? f.groups : f.in_channels;
     b.groups = b.depthwise ? 1 : f.groups;
     b.lines = ceil_div(order.columns, columns);
@@ -58,7 +60,7 @@ struct Blocks {
     b.tap_rows = in_order ? p.dilation_h : 1;
     b.first_rows = in_order ? (f.height - 1) * p.dilation_h + 1 : f.height;
     b.more_rows = in_order ? p.stride_h : f.height;
-    const std::int64_t row_bytes = b.staged_width * b.pixel * element, window_bytes = b.width * b.window * element;
+    const std::int64_t row_bytes = b.staged_width * b.pixel * b.element, window_bytes = b.width * b.window * b.element;
     std::int64_t most = std::max<std::int64_t>(1, kBlockPixels / b.width);
     const std::int64_t room = (kStagedBytes - b.first_rows * row_bytes) / (b.more_rows * row_bytes + window_bytes);
     most = std::clamp<std::int64_t>(room, 1, most);
@@ -88,8 +90,7 @@ struct Blocks {
 
 // A slot's scratch memory.
 struct Scratch {
-  std::int8_t* bytes = nullptr;         // staged rows ...
-  float* floats = nullptr;              // ... or the same as floats
+  std::byte* x = nullptr;               // staged rows
   bool* staged = nullptr;               // which rows are there already
   std::int32_t* pixel_sums = nullptr;   // of staged pixels
   std::int32_t* column_sums = nullptr;  // the same, summed over the taps of a column
@@ -113,14 +114,13 @@ struct Scratch {
       part = ledger.book<T>(static_cast<std::size_t>(count));
     };
     const std::int64_t elements = b.rows() * b.staged_width * b.pixel + 64, pixels = b.pixels();
+    book(x, elements * b.element);
     if (b.floats) {
-      book(floats, elements);
       book(float_windows, pixels * b.window);
       book(totals, b.depthwise ? 0 : pixels * b.ld());
       book(float_line, b.line_length);
       book(float_rows, b.height);
     } else {
-      book(bytes, elements);
       book(pixel_sums, b.rows() * b.staged_width);
       book(column_sums, b.staged_width);
       book(windows, pixels * b.window);

@@ -603,21 +603,24 @@ struct Loops {
   static void depthwise_row(const DepthwiseRow<T, Sum>& row) {
     constexpr std::int64_t kChannels = DepthwiseRow<T, Sum>::kChannels;
     for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel)
-      for (std::int64_t channel = 0; channel < kChannels; channel += kLanes) {
+      for (std::int64_t channel = 0; channel < row.channels; channel += kLanes) {
         const T* x = row.x + pixel * row.stride + channel;
+        const std::int16_t* weights = row.w + channel;
         Lanes<Acc> sums = {};
         for (std::int64_t tap = row.first; tap < row.last; ++tap) {
           Lanes<T> with;
           Lanes<std::int16_t> w;
           __builtin_memcpy(&with, x + row.offsets[tap], sizeof with);
-          __builtin_memcpy(&w, row.w + tap * row.w_stride + channel, sizeof w);
+          __builtin_memcpy(&w, weights + tap * row.w_stride, sizeof w);
           sums += __builtin_convertvector(with, Lanes<Acc>) * __builtin_convertvector(w, Lanes<Acc>);
         }
-        const Lanes<Sum> wide = __builtin_convertvector(sums, Lanes<Sum>);
-        __builtin_memcpy(row.sums + pixel * kChannels + channel, &wide, sizeof wide);
+        Sum* to = row.sums + pixel * kChannels + channel;
+        Acc each[kLanes];
+        __builtin_memcpy(each, &sums, sizeof each);
+        for (int i = 0; i < kLanes; ++i) to[i] = static_cast<Sum>(each[i]);
       }
   }
-  static void depthwise(const DepthwiseRow<std::int8_t, std::int32_t>& row) {
+  static void depthwise(const DepthwiseRow<std::int16_t, std::int32_t>& row) {
     if (row.narrow)
       depthwise_row<std::int16_t>(row);
     else

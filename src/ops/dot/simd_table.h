@@ -130,12 +130,13 @@ struct ManyRows {
   bool fresh = false;  // as in ManyTokens
 };
 
-// Output pixels of a row with a filter for each channel: kChannels of them, whatever the tile of other loops.
+// Output pixels of a row with a filter for each channel, up to kChannels of them.
 template <class T, class Sum>
 struct DepthwiseRow {
   static constexpr std::int64_t kChannels = 64;
   const T* x = nullptr;  // of the first pixel; kChannels of each may be read
   std::int64_t stride = 0, pixels = 0;
+  std::int64_t channels = kChannels;
   const std::int64_t* offsets = nullptr;  // of each tap
   std::int64_t first = 0, last = 0;       // taps
   const std::int16_t* w = nullptr;        // [taps], w_stride apart
@@ -176,7 +177,7 @@ struct SimdTable {
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
   // Sums of n elements each, `stride` apart.
   void (*sums)(const std::int8_t* x, std::int64_t stride, std::int64_t n, std::int64_t count, std::int32_t* sums);
-  void (*depthwise)(const DepthwiseRow<std::int8_t, std::int32_t>& row);
+  void (*depthwise)(const DepthwiseRow<std::int16_t, std::int32_t>& row);
   void (*float_depthwise)(const DepthwiseRow<float, float>& row);
   TileLoops i2, b3, s8, s4;  // b3 is empty where the list has no kernel for it
   // chain = fma(float(sum - less), scale, chain) for the rows of some tiles, whose scales lie scale_step apart.
