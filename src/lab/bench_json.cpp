@@ -90,8 +90,8 @@ Json to_json(const BenchReport& report) {
                                 {"threads", m.threads},
                                 {"bytes", m.bytes},
                                 {"milliseconds", m.milliseconds},
-                                {"tokens_per_s", m.tokens_per_s},
-                                {"floor_tokens_per_s", m.floor_tokens_per_s},
+                                {m.item + "s_per_s", m.items_per_s},
+                                {"floor_" + m.item + "s_per_s", m.floor_items_per_s},
                                 {"limit", m.limit},
                                 {"share", m.share},
                                 {"lowest_share", m.lowest_share}});
