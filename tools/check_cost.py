@@ -65,6 +65,8 @@ USES = [
     ("src/lab/linear_models.cpp", "linear", "the layers of known models"),
     ("src/lab/blas_baselines.h", "linear", "BLAS beside linear"),
     ("src/lab/blas_baselines.cpp", "linear", "BLAS beside linear"),
+    ("src/lab/conv2d_baselines.h", "conv2d", "other libraries beside conv2d"),
+    ("src/lab/conv2d_baselines.cpp", "conv2d", "other libraries beside conv2d"),
     ("src/lab/cublas_baselines.h", "linear", "cuBLAS beside linear"),
     ("src/lab/cublas_baselines.cpp", "linear", "cuBLAS beside linear"),
     ("src/lab/affine_problems.h", "affine_quantize affine_dequantize", FAMILY),

@@ -282,7 +282,7 @@ void add_bench(CLI::App& app, Session& session) {
                    "All layers of a model: of linear bitnet-2b; of conv2d resnet18,\nresnet50, mobilenet_v2, vgg16")
       ->type_name("NAME");
   command->add_flag("--baselines", arguments->baselines,
-                    "Of linear: also time OpenBLAS and oneDNN, or cuBLAS");
+                    "Of linear and conv2d: also time OpenBLAS and oneDNN, or cuBLAS;\nof conv2d plain loops too");
   command
       ->add_option("--threads", arguments->threads,
                    fmt::format("1 to {} each, as in 1,2; otherwise all this process may use", kMaxThreads))
@@ -315,7 +315,7 @@ void add_bench(CLI::App& app, Session& session) {
                           "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
                           "tern bench linear --model bitnet-2b --threads 1,2",
                           "tern bench linear --model bitnet-2b --device cuda:0 --dtype bf16 --y bf16 --baselines",
-                          "tern bench conv2d --shape 128x128x3x3 --image 28x28 --threads 1,2",
+                          "tern bench conv2d --shape 128x128x3x3 --image 28x28 --threads 1,2 --baselines",
                           "tern bench conv2d --model resnet18 --threads 1,2",
                           "tern bench ternary_quantize --device cuda:0 --scheme absmax --granularity group:128",
                           "tern bench ternary_quantize --device cuda:0 --granularity row --from pinned",

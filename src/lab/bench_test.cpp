@@ -374,6 +374,25 @@ TEST(BenchConv2d, AModelIsTheSumOfItsLayers) {
   EXPECT_EQ(bench(request).error().message, "either a model or a shape, not both");
 }
 
+TEST(BenchConv2d, BaselinesAreTimedOrSaidToBeAbsent) {
+  BenchRequest request = tiny("conv2d");
+  request.rows = request.k = 0;
+  request.baselines = true;
+  for (const std::int64_t groups : {1, 2, 8}) {
+    request.window = WindowWords{.filters = {16, 8 / groups, 3, 2}, .groups = groups, .height = 9, .width = 7};
+    request.window->stride = {2, 1};
+    request.window->dilation = {1, 2};
+    const auto report = bench(request);
+    ASSERT_TRUE(report.ok()) << report.error().str();
+    const Record& record = report->records.front();
+    EXPECT_EQ(record.baselines.size() + record.notes.size(), 4U);
+    ASSERT_FALSE(record.baselines.empty());
+    EXPECT_EQ(record.baselines.back().name, "naive loops");
+    for (const Record::Baseline& b : record.baselines) EXPECT_GT(b.median_us, 0) << b.name;
+    for (const std::string& note : record.notes) EXPECT_NE(note.find("not installed"), std::string::npos) << note;
+  }
+}
+
 TEST(BenchLinear, APrecisionChoosesTheTypes) {
   BenchRequest request = tiny("linear");
   request.repetitions = 1;

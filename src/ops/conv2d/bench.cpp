@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "lab/conv2d_baselines.h"
 #include "lab/conv2d_truth.h"
 #include "lab/models.h"
 #include "lab/op_bench.h"
@@ -67,6 +68,7 @@ Result<OpCase> bench_problem<Conv2d>(const BenchRequest& request, const Context&
   op_case.ready = [buffers, p, args](const Context& on, const Preference& preference) {
     return plan_subject<Conv2d>(on, p, preference, args, buffers);
   };
+  if (request.baselines) op_case.baselines = conv2d_baselines(request, context, p);
   return op_case;
 }
 
