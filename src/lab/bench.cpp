@@ -184,6 +184,7 @@ ModelSummary summarize_model(const ModelCase& model, const std::vector<Record>& 
     const Record& r = records[i];
     const auto times = static_cast<double>(model.problems[i].times);
     sum.bytes += r.bytes * model.problems[i].times;
+    sum.operations += r.gops.value_or(0) * r.median_us * 1e3 * times;
     total_us += r.median_us * times;
     floor_us += r.median_us * r.limit.share * times;  // the time at the limit
     sum.lowest_share = std::min(sum.lowest_share, r.limit.share);

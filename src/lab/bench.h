@@ -118,6 +118,7 @@ struct ModelSummary {
   DType x_dtype = DType::i8;
   int threads = 1;
   std::int64_t bytes = 0;
+  double operations = 0;
   double milliseconds = 0;
   double items_per_s = 0;
   double floor_items_per_s = 0;  //  if every problem ran at the limit

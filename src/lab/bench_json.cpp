@@ -89,6 +89,7 @@ Json to_json(const BenchReport& report) {
                                 {"x_dtype", name(m.x_dtype)},
                                 {"threads", m.threads},
                                 {"bytes", m.bytes},
+                                {"operations", m.operations},
                                 {"milliseconds", m.milliseconds},
                                 {m.item + "s_per_s", m.items_per_s},
                                 {"floor_" + m.item + "s_per_s", m.floor_items_per_s},

@@ -363,6 +363,7 @@ TEST(BenchConv2d, AModelIsTheSumOfItsLayers) {
     us += static_cast<double>(layers[i].times) * report->records[i].median_us;
   EXPECT_DOUBLE_EQ(report->models[0].milliseconds, us / 1e3);
   EXPECT_DOUBLE_EQ(report->models[0].items_per_s, 2e6 / us);
+  EXPECT_NEAR(report->models[0].operations, 2 * 2 * 1.8135e9, 1e6);  // of two images, without the last layer
   const auto json = to_json(*report)["models"][0];
   EXPECT_EQ(json["images_per_s"], report->models[0].items_per_s);
   EXPECT_EQ(json["floor_images_per_s"], report->models[0].floor_items_per_s);
