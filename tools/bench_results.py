@@ -3,13 +3,29 @@ import json
 import re
 
 # Options of `tern bench` that describe the problem of a record, in the order of a command and of a table's columns.
-OPTIONS = ("model", "shape", "m", "dtype", "math", "scheme", "method", "granularity", "format", "y", "from", "kernel")
+OPTIONS = ("model", "shape", "image", "stride", "dilation", "padding", "groups", "m", "dtype", "order", "math", "scheme",
+           "method", "granularity", "format", "y", "y-order", "from", "kernel")  # fmt: skip
 WITH_SCHEME = ("ternary_quantize", "ternary_dequantize")  # the other ops have one scheme and no option for it
+DOTS = ("linear", "conv2d")  # products with packed weights
 FIRST_OF_MODEL = 3  # a run over a model's layers begins with three matrices: query, key, value
 
 
 class ResultError(Exception):
     """A file under bench/results that cannot be understood."""
+
+
+def window_options(problem):
+    """The options of a convolution's problem, or of a model of them."""
+    def together(values, between):  # one number where all are equal
+        return str(values[0]) if len(set(values)) == 1 else between.join(str(value) for value in values)
+
+    values = {"m": problem["images"], "y-order": problem["y_order"]}
+    if "filters" in problem:
+        values |= {"shape": "x".join(str(size) for size in problem["filters"]),
+                   "image": "x".join(str(size) for size in problem["image"][1:]), "groups": problem["groups"],
+                   "stride": together(problem["stride"], "x"), "dilation": together(problem["dilation"], "x"),
+                   "padding": together(problem["padding"], ",")}  # fmt: skip
+    return values
 
 
 class Figure:
@@ -37,6 +53,8 @@ class Figure:
             values["model"] = problem["layer_of"]
         if self.op not in WITH_SCHEME:
             values.pop("scheme", None)
+        if "images" in problem:
+            values |= window_options(problem)
         if "rows" in problem:
             rows = "+".join(str(n) for n in problem.get("n", [problem["rows"]]))
             values["shape"] = f"{rows}x{problem['cols']}"
@@ -45,11 +63,16 @@ class Figure:
     def default(self, option):
         """The command's default for an option; None if the option must be given."""
         if option == "dtype":
-            return "i8" if self.op == "linear" and self.problem.get("math", "w2a8") == "w2a8" else "f32"
+            return "i8" if self.op in DOTS and self.problem.get("math", "w2a8") == "w2a8" else "f32"
         if option == "format":
-            known = self.op == "linear" or self.op in WITH_SCHEME
+            known = self.op in DOTS or self.op in WITH_SCHEME
             return ("s2" if self.problem.get("scheme") == "int2" else "i2") if known else None
-        return {"m": 1, "math": "w2a8", "scheme": "absmean", "granularity": "tensor", "y": "f32"}.get(option)
+        if option == "padding":
+            steps = zip(self.problem["dilation"], self.problem["filters"][2:])
+            down, across = (step * (taps - 1) // 2 for step, taps in steps)
+            return str(down) if down == across else f"{down},{down},{across},{across}"
+        return {"m": 1, "math": "w2a8", "scheme": "absmean", "granularity": "tensor", "y": "f32", "image": "56x56",
+                "stride": "1", "dilation": "1", "groups": 1, "order": "nhwc", "y-order": "nhwc"}.get(option)  # fmt: skip
 
 
 def counted(threads):
@@ -64,7 +87,8 @@ def complete(report):
     """All records, with one for each whole model. A CPU's report has only summaries of models, without the kernel."""
     records = report["records"]
     first = [r for r in records if len(r["problem"].get("n", [])) == FIRST_OF_MODEL]
-    models = report.get("models", [])
+    networks = [m for m in report.get("models", []) if "images_per_s" in m]  # of conv2d
+    models = [m for m in report.get("models", []) if "images_per_s" not in m]
     if [(r["problem"]["m"], r["problem"]["dtype"], r["threads"]) for r in first] != [
             (m["m"], m["x_dtype"], m["threads"]) for m in models]:  # fmt: skip
         raise ResultError("its models are not those that its records begin")
@@ -88,7 +112,24 @@ def complete(report):
                      "limit": {"name": model["limit"], "share": model["share"],
                                "value": model["bytes"] * model["floor_tokens_per_s"] / model["m"] / 1e9},
                      "baselines": []})  # fmt: skip
-    return made
+    return made + [network_record(network, records) for network in networks]
+
+
+def network_record(network, records):
+    """A record for a network as a whole. Each of its convolutions has one too, as if it had been measured alone."""
+    asked = (network["m"], network["x_dtype"], network["threads"])
+    layers = [r for r in records if r["op"] == "conv2d"
+              and (r["problem"]["images"], r["problem"]["dtype"], r["threads"]) == asked]  # fmt: skip
+    if not layers:
+        raise ResultError(f"no record is of a convolution of {network['name']}")
+    shared = {key: layers[0]["problem"][key] for key in ("images", "dtype", "order", "math", "granularity", "format", "y",
+                                                         "y_order")}  # fmt: skip
+    us = 1000 * network["milliseconds"]
+    return {**layers[0], "problem": {"model": network["name"], **shared}, "median_us": us,
+            "gb_per_s": network["bytes"] / us / 1000, "gops": network["operations"] / us / 1000,
+            "limit": {"name": network["limit"], "share": network["share"],
+                      "value": network["operations"] * network["floor_images_per_s"] / network["m"] / 1e9},
+            "baselines": []}  # fmt: skip
 
 
 def processor(machine):

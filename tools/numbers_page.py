@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-from bench_results import ResultError, counted, read, slug
+from bench_results import DOTS, ResultError, counted, read, slug
 from figure_plots import baselines_plot, beside, geometric, peers_plot, share_plot
 
 BEGIN, END = "<!-- figures: made by tools/numbers_page.py -->", "<!-- end of figures -->"
@@ -63,7 +63,8 @@ def span(values, say=number):
 def rate(figure):
     """(value, unit) of the rate in a figure's table."""
     if figure.kind() == "model":
-        return figure.problem["m"] * 1e6 / figure.us, "tokens/s"
+        items = "images" if "images" in figure.problem else "tokens"
+        return figure.options()["m"] * 1e6 / figure.us, f"{items}/s"
     return (figure.per_second / 1000, "TOPS") if figure.by_operations else (figure.per_second, "GB/s")
 
 
@@ -95,7 +96,7 @@ def command(figures, columns):
             continue  # the model already names its layers
         if option in columns:
             words.append(f"--{option} {option.upper()}")
-        elif any(value != figure.default(option) for figure in figures):
+        elif any(f.options().get(option, value) != f.default(option) for f in figures):
             words.append(f"--{option} {value}")
     if first.record["weights"] == "warm":
         words.append("--warm")
@@ -104,7 +105,7 @@ def command(figures, columns):
     else:
         words.append("--threads " + ",".join(str(n) for n in sorted({figure.threads for figure in figures})))
     if any(figure.baselines for figure in figures):
-        words.append("--baselines" if first.op == "linear" else "--all-kernels")
+        words.append("--baselines" if first.op in DOTS else "--all-kernels")
     return " ".join(words)
 
 

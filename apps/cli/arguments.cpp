@@ -116,15 +116,19 @@ void add_scheme_arguments(CLI::App& command, SchemeArguments& arguments) {
 
 void add_op_arguments(CLI::App& command, std::string& op, std::optional<std::int64_t>& m, SchemeArguments& arguments) {
   command.add_option("op", op, "The op, as `tern kernels` lists them")->required()->type_name("OP");
-  command.add_option("--m", m, "Tokens, 1 or more: of linear otherwise 1, of activation_quantize\nthe rows of --shape")
+  command
+      .add_option("--m", m,
+                  "Tokens, or conv2d's images, 1 or more: of linear and conv2d\notherwise 1, of activation_quantize "
+                  "the rows of --shape")
       ->check(whole_number(1))
       ->type_name("N");
   add_scheme_arguments(command, arguments);
   command.get_option("--scheme")->description("Of ternary_ ops: absmean (default), absmax, mse or int2");
   command.get_option("--format")
       ->description(
-          "Of ternary_ ops i2, b3, i8, of int2 s2, i8; of linear i2, b3,\n"
-          "s8, s4; of affine ops s8, u8, s4, u4, s2, u2; else the first");
+          "Of ternary_ ops i2, b3, i8, of int2 s2, i8; of linear and\n"
+          "conv2d i2, b3, s8, s4; of affine ops s8, u8, s4, u4, s2, u2;\n"
+          "else the first");
 }
 
 Result<SchemeWords> parse(const SchemeArguments& arguments, const std::string& op) {

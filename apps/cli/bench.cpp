@@ -12,6 +12,7 @@
 #include "json.h"
 #include "log.h"
 #include "progress_bar.h"
+#include "shape_arguments.h"
 #include "table.h"
 #include "units.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 struct BenchArguments {
   std::string op;
-  std::string shape;
+  ShapeArguments shape;
   std::optional<std::int64_t> m;
   SchemeArguments scheme;
   std::string dtype;
@@ -60,12 +61,11 @@ Result<lab::BenchRequest> to_request(const BenchArguments& arguments) {
   lab::BenchRequest request;
   if (const Status op = check_op(arguments.op); !op.ok()) return op.error();
   request.op = arguments.op;
-  if (!arguments.shape.empty()) {
-    const Result<RowsAndColumns> shape = parse_problem_shape(arguments.shape);
-    if (!shape.ok()) return shape.error();
-    request.rows = shape->rows;
-    request.k = shape->columns;
-  }
+  const Result<ProblemShape> shape = parse(arguments.shape, arguments.op);
+  if (!shape.ok()) return shape.error();
+  request.rows = shape->rows;
+  request.k = shape->k;
+  request.window = shape->window;
   request.m = arguments.m;
   const Result<SchemeWords> words = parse(arguments.scheme, arguments.op);
   if (!words.ok()) return words.error();
@@ -148,33 +148,44 @@ bool by_operations(const lab::Record& r) { return r.gops && r.limit.name.ends_wi
 double rate(const lab::Record& r) { return by_operations(r) ? *r.gops : r.gb_per_s; }
 std::string rate_unit(const lab::Record& r) { return by_operations(r) ? "GOPS" : "GB/s"; }
 
+// What a row of a model's table is about.
+std::string layer_text(const Json& problem) {
+  std::vector<std::string> parts;
+  const auto joined = [&parts](const Json& numbers, std::string_view between) {
+    parts.clear();
+    for (const Json& number : numbers) parts.push_back(number.dump());
+    return fmt::format("{}", fmt::join(parts, between));
+  };
+  if (problem.contains("n")) return fmt::format("{} x {}", joined(problem["n"], "+"), problem["cols"].dump());
+  if (!problem.contains("filters")) return "all of them, in turn";
+  std::string text = fmt::format("{} on {}x{}", joined(problem["filters"], "x"), problem["image"][1].dump(),
+                                 problem["image"][2].dump());
+  if (problem["stride"][0] != 1) text += fmt::format(" / {}", problem["stride"][0].dump());
+  return text;
+}
+
 void print_models(const lab::BenchReport& report) {
   const lab::ModelSummary& first = report.models.front();
-  const std::string title =
-      fmt::format("All ternary layers of {} on {}: {}, {} of weights and activations", first.name, report.machine.name,
-                  counted(first.m, "token"), human_bytes(static_cast<std::size_t>(first.bytes)));
+  const std::string title = fmt::format("All {} of {} on {}: {}, {} of weights and activations", first.layers,
+                                        first.name, report.machine.name, counted(first.m, first.item.c_str()),
+                                        human_bytes(static_cast<std::size_t>(first.bytes)));
   for (const std::string& line : wrap(title, kTextColumns)) fmt::print("{}\n", line);
   fmt::print("\n");
-  Table problems({"N x K", "X", "THREADS", "MEDIAN", rate_unit(report.records.front()), "LIMIT", "SHARE", ""});
+  Table problems({report.records.front().problem.contains("filters") ? "FILTERS" : "N x K", "X", "THREADS", "MEDIAN",
+                  rate_unit(report.records.front()), "LIMIT", "SHARE", ""});
   for (std::size_t column = 2; column < 7; ++column) problems.align(column, Table::Align::right);
   for (const lab::Record& r : report.records) {
-    std::string shape = "all of them, in turn";
-    if (r.problem.contains("n")) {
-      std::vector<std::string> n;
-      for (const auto& rows : r.problem["n"]) n.push_back(rows.dump());
-      shape = fmt::format("{} x {}", fmt::join(n, "+"), r.problem["cols"].dump());
-    }
-    problems.add({shape, r.problem["dtype"].get<std::string>(), fmt::format("{}", r.threads),
+    problems.add({layer_text(r.problem), r.problem["dtype"].get<std::string>(), fmt::format("{}", r.threads),
                   human_seconds(r.median_us / 1e6), fmt::format("{:.2f}", rate(r)),
                   fmt::format("{:.2f}", r.limit.value), fmt::format("{:.1f} %", 100 * r.limit.share),
                   bar(r.limit.share)});
   }
   fmt::print("{}\n", problems.str());
-  Table models({"X", "THREADS", "MODEL", "TOKENS/s", "FLOOR", "SHARE", "LOWEST"});
+  Table models({"X", "THREADS", "MODEL", first.item == "token" ? "TOKENS/s" : "IMAGES/s", "FLOOR", "SHARE", "LOWEST"});
   for (std::size_t column = 1; column < 7; ++column) models.align(column, Table::Align::right);
   for (const lab::ModelSummary& m : report.models)
     models.add({std::string(name(m.x_dtype)), fmt::format("{}", m.threads), human_seconds(m.milliseconds / 1e3),
-                fmt::format("{:.1f}", m.tokens_per_s), fmt::format("{:.1f}", m.floor_tokens_per_s),
+                fmt::format("{:.1f}", m.items_per_s), fmt::format("{:.1f}", m.floor_items_per_s),
                 fmt::format("{:.1f} %", 100 * m.share), fmt::format("{:.1f} %", 100 * m.lowest_share)});
   fmt::print("{}\n", models.str());
   const std::string remarks = fmt::format(
@@ -253,23 +264,25 @@ Result<int> run(const BenchArguments& arguments) {
 void add_bench(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand("bench", "Time kernels against what this machine can do at best");
-  command
-      ->add_option("--shape", arguments->shape,
-                   "Of the tensor, or of linear's weights; otherwise 65536x4096, of\nlinear 2560x2560, of "
-                   "activation_quantize 65536x2560")
-      ->type_name("ROWSxCOLS");
+  add_shape_arguments(*command, arguments->shape,
+                      "Of the tensor, or of linear's weights; otherwise 65536x4096, of\nlinear 2560x2560, of "
+                      "activation_quantize 65536x2560");
   add_op_arguments(*command, arguments->op, arguments->m, arguments->scheme);
   command
       ->add_option("--dtype", arguments->dtype,
-                   "Of the floats: f32 (default), f16, bf16, f64; of linear\ni8 (default), f32, f16, bf16")
+                   "Of the floats: f32 (default), f16, bf16, f64; of linear\nand conv2d i8 (default), f32, f16, bf16")
       ->type_name("NAME");
-  command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
-  command->add_option("--y", arguments->y, "Of linear, its results: f32 (default), f16, bf16, i32")->type_name("NAME");
+  command->add_option("--math", arguments->math, "Of linear and conv2d: w2a8 (default) or w2_float")->type_name("NAME");
+  command->add_option("--y", arguments->y, "Of linear's and conv2d's results: f32 (default), f16, bf16, i32")
+      ->type_name("NAME");
   add_precision_argument(*command, arguments->precision);
   add_method_argument(*command, arguments->method);
-  command->add_option("--model", arguments->model, "Of linear: all layers of a model, which is bitnet-2b")
+  command
+      ->add_option("--model", arguments->model,
+                   "All layers of a model: of linear bitnet-2b; of conv2d resnet18,\nresnet50, mobilenet_v2, vgg16")
       ->type_name("NAME");
-  command->add_flag("--baselines", arguments->baselines, "Of linear: also time OpenBLAS and oneDNN, or cuBLAS");
+  command->add_flag("--baselines", arguments->baselines,
+                    "Of linear and conv2d: also time OpenBLAS and oneDNN, or cuBLAS;\nof conv2d plain loops too");
   command
       ->add_option("--threads", arguments->threads,
                    fmt::format("1 to {} each, as in 1,2; otherwise all this process may use", kMaxThreads))
@@ -302,6 +315,8 @@ void add_bench(CLI::App& app, Session& session) {
                           "tern bench linear --shape 2560x6912 --m 128 --warm --threads 1",
                           "tern bench linear --model bitnet-2b --threads 1,2",
                           "tern bench linear --model bitnet-2b --device cuda:0 --dtype bf16 --y bf16 --baselines",
+                          "tern bench conv2d --shape 128x128x3x3 --image 28x28 --threads 1,2 --baselines",
+                          "tern bench conv2d --model resnet18 --threads 1,2",
                           "tern bench ternary_quantize --device cuda:0 --scheme absmax --granularity group:128",
                           "tern bench ternary_quantize --device cuda:0 --granularity row --from pinned",
                           "tern bench ternary_dequantize --kernel ternary_dequantize.i2.x86_avx2 --json"});

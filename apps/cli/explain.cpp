@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include "json.h"
 #include "lab/op_record.h"
+#include "shape_arguments.h"
 #include "table.h"
 #include "tern/precision.h"
 #include "units.h"
@@ -13,7 +14,7 @@ namespace {
 
 struct ExplainArguments {
   std::string op;
-  std::string shape;
+  ShapeArguments shape;
   SchemeArguments scheme;
   std::string dtype;
   std::optional<std::int64_t> m;
@@ -32,7 +33,7 @@ struct Problem {
 
 Json problem_json(const lab::OpRecord& op, const Problem& p) {
   Json json = op.json(p.words);
-  if (op.words.has(Word::m)) json["m"] = p.words.m ? Json(*p.words.m) : Json(nullptr);
+  if (op.words.has(Word::m) && !op.words.has(Word::window)) json["m"] = p.words.m ? Json(*p.words.m) : Json(nullptr);
   if (op.words.has(Word::math)) json["math"] = name(p.words.math);
   if (p.precision)
     json["precision"] = {{"asked", name(p.precision->asked)},
@@ -122,8 +123,11 @@ void print_as_text(const Context& context, const lab::OpRecord& op, const Proble
 
 Result<int> run(const ExplainArguments& arguments) {
   if (const Status op = check_op(arguments.op); !op.ok()) return op.error();
-  const Result<RowsAndColumns> shape = parse_problem_shape(arguments.shape);
+  const Result<ProblemShape> shape = parse(arguments.shape, arguments.op);
   if (!shape.ok()) return shape.error();
+  const lab::OpRecord& op = *lab::find_op(arguments.op);
+  if (shape->rows == 0 && !op.words.has(Word::window))
+    return Error{Code::invalid_argument, "--shape is required", "command line"};
   const Result<SchemeWords> words = parse(arguments.scheme, arguments.op);
   if (!words.ok()) return words.error();
   const std::string type = arguments.dtype.empty() ? "f32" : arguments.dtype;
@@ -143,16 +147,16 @@ Result<int> run(const ExplainArguments& arguments) {
   const Result<QparamsMethod> method = parse_method(arguments.method, arguments.op);
   if (!method.ok()) return method.error();
 
-  const lab::OpRecord& op = *lab::find_op(arguments.op);
   Problem problem{{.rows = shape->rows,
-                   .k = shape->columns,
+                   .k = shape->k,
                    .m = arguments.m,
                    .dtype = *dtype,
                    .scheme = words->scheme,
                    .granularity = words->granularity,
                    .format = words->format,
                    .math = *math,
-                   .method = *method}};
+                   .method = *method,
+                   .window = shape->window.value_or(WindowWords{})}};
   if (arguments.precision) {
     const Result<Precision> asked =
         parse_precision_of(arguments.op, *arguments.precision, arguments.dtype.empty() ? "" : "--dtype");
@@ -183,13 +187,13 @@ Result<int> run(const ExplainArguments& arguments) {
 void add_explain(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* command = app.add_subcommand("explain", "Say which kernel a problem would run on, and why no other");
-  command->add_option("--shape", arguments->shape, "Of the tensor, or of linear's weights")
-      ->required()
-      ->type_name("ROWSxCOLS");
+  add_shape_arguments(*command, arguments->shape, "Of the tensor, or of linear's weights");
   add_op_arguments(*command, arguments->op, arguments->m, arguments->scheme);
-  command->add_option("--dtype", arguments->dtype, "Of the floats: f32 (default), f16, bf16, f64; of linear also i8")
+  command
+      ->add_option("--dtype", arguments->dtype,
+                   "Of the floats: f32 (default), f16, bf16, f64; of linear\nand conv2d also i8")
       ->type_name("NAME");
-  command->add_option("--math", arguments->math, "Of linear: w2a8 (default) or w2_float")->type_name("NAME");
+  command->add_option("--math", arguments->math, "Of linear and conv2d: w2a8 (default) or w2_float")->type_name("NAME");
   add_precision_argument(*command, arguments->precision);
   add_method_argument(*command, arguments->method);
   command->add_option("--kernel", arguments->kernel, "Run this kernel or fail; otherwise the first that takes it")
@@ -203,6 +207,8 @@ void add_explain(CLI::App& app, Session& session) {
                           "tern explain ternary_dequantize --shape 4096x4096 --format i8 --json",
                           "tern explain ternary_quantize --shape 4096x4096 --dtype bf16",
                           "tern explain linear --shape 2560x6912 --m 32 --dtype i8",
+                          "tern explain conv2d --shape 64x3x7x7 --image 224x224 --stride 2 --dtype i8",
+                          "tern explain conv2d --shape 96x1x3x3 --groups 96 --image 112x112 --order nchw",
                           "tern explain affine_quantize --shape 4096x4096 --granularity group:128 --format s4",
                           "tern explain dynamic_quantize --shape 4096x4096 --granularity row --method minmax"});
   on_run(*command, session, std::move(arguments), &run);

@@ -8,8 +8,8 @@
 #include "base/options.h"
 #include "base/words.h"
 #include "lab/gpu_bench.h"
-#include "lab/linear_models.h"
 #include "lab/measure.h"
+#include "lab/models.h"
 #include "lab/op_record.h"
 #include "lab/plan_subject.h"
 #include "plan/context_state.h"
@@ -172,25 +172,33 @@ Status measure_case(const BenchRequest& request, const OpCase& op_case, const st
 
 // Sums up the records of a model's problems, each times the number of its occurrences in the model.
 ModelSummary summarize_model(const ModelCase& model, const std::vector<Record>& records, int threads) {
-  ModelSummary sum{.name = model.name, .m = model.m, .x_dtype = model.x_dtype, .threads = threads, .lowest_share = 1e9};
+  ModelSummary sum{.name = model.name,
+                   .layers = model.layers,
+                   .item = model.item,
+                   .m = model.m,
+                   .x_dtype = model.x_dtype,
+                   .threads = threads,
+                   .lowest_share = 1e9};
   double floor_us = 0, total_us = 0;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& r = records[i];
     const auto times = static_cast<double>(model.problems[i].times);
     sum.bytes += r.bytes * model.problems[i].times;
+    sum.operations += r.gops.value_or(0) * r.median_us * 1e3 * times;
     total_us += r.median_us * times;
     floor_us += r.median_us * r.limit.share * times;  // the time at the limit
     sum.lowest_share = std::min(sum.lowest_share, r.limit.share);
     sum.limit = r.limit.name;
   }
   sum.milliseconds = total_us / 1e3;
-  sum.tokens_per_s = static_cast<double>(model.m) * 1e6 / total_us;
-  sum.floor_tokens_per_s = static_cast<double>(model.m) * 1e6 / floor_us;
+  sum.items_per_s = static_cast<double>(model.m) * 1e6 / total_us;
+  sum.floor_items_per_s = floor_us > 0 ? static_cast<double>(model.m) * 1e6 / floor_us : 0;
   sum.share = floor_us / total_us;
   return sum;
 }
 
-// Chains the runs of all problems of a model into one run: layer after layer, and in each layer problem after problem.
+// Chains the runs of all problems of a model into one run: layer after layer, and in each layer problem after problem,
+// all of which occur equally often.
 OpCase chain_of(const ModelCase& model, const std::vector<OpCase>& cases) {
   using Run = std::function<Status(std::int64_t turn)>;
   const auto chain = [model](const std::vector<Run>& runs) -> Run {
@@ -235,9 +243,9 @@ OpCase chain_of(const ModelCase& model, const std::vector<OpCase>& cases) {
 // On a GPU, the time of a model is that of its last record, which measures the whole chain.
 ModelSummary with_chain(ModelSummary sum, const Record& chain) {
   sum.milliseconds = chain.median_us / 1e3;
-  sum.tokens_per_s = static_cast<double>(sum.m) * 1e6 / chain.median_us;
+  sum.items_per_s = static_cast<double>(sum.m) * 1e6 / chain.median_us;
   sum.share = chain.limit.share;
-  sum.floor_tokens_per_s = sum.share > 0 ? sum.tokens_per_s / sum.share : 0;
+  sum.floor_items_per_s = sum.share > 0 ? sum.items_per_s / sum.share : 0;
   return sum;
 }
 
@@ -295,11 +303,10 @@ Result<BenchReport> bench(const BenchRequest& given, const BenchProgress& progre
   if (!request.model.empty()) {
     if (!op->words.has(Word::model))
       return error(Code::invalid_argument, kWhere, "{} has no models; {}", request.op, ops_with(Word::model));
-    TERN_ASSIGN(known, linear_models(request));
+    TERN_ASSIGN(known, op->models(request));
     models = std::move(known);
     for (const ModelCase& model : models)
-      for (const ModelProblem& problem : model.problems)
-        TERN_RETURN_IF_ERROR(check_kernels<Linear>(request, *widest, problem.problem));
+      for (const ModelProblem& problem : model.problems) TERN_RETURN_IF_ERROR(problem.check(request, *widest));
   }
   BenchReport report{.machine = widest->device(), .limits = {}, .date = utc_now(), .records = {}};
   if (request.model.empty()) {
@@ -317,7 +324,7 @@ Result<BenchReport> bench(const BenchRequest& given, const BenchProgress& progre
         std::vector<OpCase> cases;
         for (const ModelProblem& problem : model.problems) {
           tell("making random weights");
-          TERN_ASSIGN(op_case, bench_linear_problem(request, *widest, problem.problem));
+          TERN_ASSIGN(op_case, problem.bench(request, *widest));
           TERN_RETURN_IF_ERROR(
               measure_case(request, op_case, {preferences.front()}, {context}, limits, progress, records));
           if (limits.gpu) cases.push_back(std::move(op_case));

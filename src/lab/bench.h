@@ -43,9 +43,9 @@ struct BenchRequest {
   LinearMath math = LinearMath::w2a8;
   QparamsMethod method = QparamsMethod::absmax;
   std::optional<bool> zero_points = {};     // of affine ops; empty: where the method chooses them
-  WindowWords window = {};                  // of convolutions
-  std::string model;                        // linear only: all layers of this model instead of one shape
-  bool baselines = false;                   // linear only: also time other libraries, if installed
+  std::optional<WindowWords> window = {};   // of convolutions; empty: the usual one
+  std::string model;                        // for ops that have it: all layers of this model instead of one shape
+  bool baselines = false;                   // for ops that have it: also time other libraries, if installed
   std::optional<DeviceId> device;           // empty: TERN_DEVICE, else the CPU
   std::optional<HostMemoryKind> from_host;  // ternary_quantize on a GPU: the input is in host memory
   std::vector<int> threads;                 // CPU only; empty: the default of a Context
@@ -110,16 +110,18 @@ struct Record {
   std::vector<std::string> notes;
 };
 
-// One token (or m) through all ternary layers of a model, from the medians of its problems.
+// One token or image (or m) through all layers of a model that the op computes, from the medians of its problems.
 struct ModelSummary {
   std::string name;
+  std::string layers, item;  // "ternary layers" and "token", or "convolutions" and "image"
   std::int64_t m = 1;
   DType x_dtype = DType::i8;
   int threads = 1;
   std::int64_t bytes = 0;
+  double operations = 0;
   double milliseconds = 0;
-  double tokens_per_s = 0;
-  double floor_tokens_per_s = 0;  // if every problem ran at the limit
+  double items_per_s = 0;
+  double floor_items_per_s = 0;  //  if every problem ran at the limit
   std::string limit;
   double share = 0, lowest_share = 0;  // of the limit: of all problems, weighted by their work; of the worst problem
 };

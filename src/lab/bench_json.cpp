@@ -89,9 +89,10 @@ Json to_json(const BenchReport& report) {
                                 {"x_dtype", name(m.x_dtype)},
                                 {"threads", m.threads},
                                 {"bytes", m.bytes},
+                                {"operations", m.operations},
                                 {"milliseconds", m.milliseconds},
-                                {"tokens_per_s", m.tokens_per_s},
-                                {"floor_tokens_per_s", m.floor_tokens_per_s},
+                                {m.item + "s_per_s", m.items_per_s},
+                                {"floor_" + m.item + "s_per_s", m.floor_items_per_s},
                                 {"limit", m.limit},
                                 {"share", m.share},
                                 {"lowest_share", m.lowest_share}});

@@ -1,5 +1,6 @@
 // A small bench of every op: the fields of its records, its arithmetic, and the errors of a wrong request.
 #include "lab/bench.h"
+#include "lab/models.h"
 #include "lab/op_record.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include "base/fmt.h"
 #include "device/topology.h"
+#include "ops/ops.h"
 
 namespace tern::lab {
 namespace {
@@ -292,12 +294,104 @@ TEST(BenchLinear, AModelIsTheSumOfItsProblems) {
   double us = 0;
   for (std::size_t i = 0; i < 4; ++i) us += 30 * report->records[i].median_us;
   EXPECT_DOUBLE_EQ(report->models[0].milliseconds, us / 1e3);
-  EXPECT_DOUBLE_EQ(report->models[0].tokens_per_s, 1e6 / us);
+  EXPECT_DOUBLE_EQ(report->models[0].items_per_s, 1e6 / us);
   EXPECT_GT(report->models[0].bytes, 520'000'000);  // the weights of the model
   EXPECT_LT(report->models[0].bytes, 525'000'000);
   EXPECT_EQ(to_json(*report)["models"][1]["x_dtype"], "f32");
   request.model = "gpt-2";
   EXPECT_EQ(bench(request).error().message, "'gpt-2' is not a known model; known is bitnet-2b");
+}
+
+// What a run of an image multiplies, of the papers and of torchvision's table, whose figures count the last, fully
+// connected layers: 0.5 million of ResNet-18, 2 of ResNet-50, 1.3 of MobileNetV2, 124 of VGG-16.
+TEST(BenchConv2d, NetworksHaveTheMultiplyAddsThatArePublished) {
+  struct Network {
+    const char* name;
+    std::int64_t layers;  // with all repetitions
+    double giga_with_fc, giga_fc;
+  };
+  for (const auto& [name, layers, with_fc, fc] : {Network{"resnet18", 17 + 3, 1.814, 512 * 1000e-9},
+                                                  {"resnet50", 49 + 4, 4.089, 2048 * 1000e-9},
+                                                  {"mobilenet_v2", 52, 0.301, 1280 * 1000e-9},
+                                                  {"vgg16", 13, 15.470, (25088 + 1000 + 4096) * 4096e-9}}) {
+    double products = 0;
+    std::int64_t count = 0;
+    for (const ConvLayer& layer : conv2d_layers(name)) {
+      const Conv2d::Problem p = OpTraits<Conv2d>::problem({.window = layer.window});
+      const auto y = Conv2d::output_size(p);
+      ASSERT_TRUE(y.ok()) << y.error().str();
+      const FilterShape& f = p.filters;
+      products +=
+          static_cast<double>(layer.times * f.out_channels * f.in_channels * f.height * f.width * y->height * y->width);
+      count += layer.times;
+    }
+    EXPECT_EQ(count, layers) << name;
+    EXPECT_NEAR(products / 1e9 + fc, with_fc, 0.0006) << name;
+  }
+  EXPECT_TRUE(conv2d_layers("resnet19").empty());
+}
+
+// 64 x 64 x 3 x 3 on an image of 56 x 56: a byte for each activation, a quarter for each weight, an f32 for each
+// result.
+TEST(BenchConv2d, CountsBytesAndOperations) {
+  BenchRequest request = tiny("conv2d");
+  request.rows = request.k = 0;
+  request.weights = Weights::warm;
+  const auto report = bench(request);
+  ASSERT_TRUE(report.ok()) << report.error().str();
+  const Record& record = report->records.front();
+  EXPECT_EQ(record.bytes, 56 * 56 * 64 * 5 + 64 * 64 * 9 / 4);
+  EXPECT_DOUBLE_EQ(*record.gops, 2.0 * 56 * 56 * 64 * 64 * 9 / (record.median_us * 1e3));
+  EXPECT_EQ(record.limit.name, name(int8_limit(record.kernel)));
+}
+
+TEST(BenchConv2d, AModelIsTheSumOfItsLayers) {
+  BenchRequest request = tiny("conv2d");
+  request.rows = request.k = 0;
+  request.model = "resnet18";
+  request.dtype = DType::i8;
+  request.m = 2;
+  request.repetitions = 1;
+  request.weights = Weights::warm;
+  const auto report = bench(request);
+  ASSERT_TRUE(report.ok()) << report.error().str();
+  const std::vector<ConvLayer> layers = conv2d_layers("resnet18");
+  ASSERT_EQ(report->models.size(), 1U);
+  ASSERT_EQ(report->records.size(), layers.size());
+  double us = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    us += static_cast<double>(layers[i].times) * report->records[i].median_us;
+  EXPECT_DOUBLE_EQ(report->models[0].milliseconds, us / 1e3);
+  EXPECT_DOUBLE_EQ(report->models[0].items_per_s, 2e6 / us);
+  EXPECT_NEAR(report->models[0].operations, 2 * 2 * 1.8135e9, 1e6);  // of two images, without the last layer
+  const auto json = to_json(*report)["models"][0];
+  EXPECT_EQ(json["images_per_s"], report->models[0].items_per_s);
+  EXPECT_EQ(json["floor_images_per_s"], report->models[0].floor_items_per_s);
+  request.model = "lenet";
+  EXPECT_EQ(bench(request).error().message,
+            "'lenet' is not a known model; known are resnet18, resnet50, mobilenet_v2, vgg16");
+  request.model = "vgg16";
+  request.window = WindowWords{};
+  EXPECT_EQ(bench(request).error().message, "either a model or a shape, not both");
+}
+
+TEST(BenchConv2d, BaselinesAreTimedOrSaidToBeAbsent) {
+  BenchRequest request = tiny("conv2d");
+  request.rows = request.k = 0;
+  request.baselines = true;
+  for (const std::int64_t groups : {1, 2, 8}) {
+    request.window = WindowWords{.filters = {16, 8 / groups, 3, 2}, .groups = groups, .height = 9, .width = 7};
+    request.window->stride = {2, 1};
+    request.window->dilation = {1, 2};
+    const auto report = bench(request);
+    ASSERT_TRUE(report.ok()) << report.error().str();
+    const Record& record = report->records.front();
+    EXPECT_EQ(record.baselines.size() + record.notes.size(), 4U);
+    ASSERT_FALSE(record.baselines.empty());
+    EXPECT_EQ(record.baselines.back().name, "naive loops");
+    for (const Record::Baseline& b : record.baselines) EXPECT_GT(b.median_us, 0) << b.name;
+    for (const std::string& note : record.notes) EXPECT_NE(note.find("not installed"), std::string::npos) << note;
+  }
 }
 
 TEST(BenchLinear, APrecisionChoosesTheTypes) {

@@ -1,25 +1,16 @@
-// Finds the two libraries with dlopen, so that Tern does not link to them, and calls their plain C functions.
+// Times the matrix products of the two libraries.
 #include "lab/blas_baselines.h"
-
-#include <dlfcn.h>
 
 #include <array>
 #include <cstring>
 
 #include "base/errors.h"
+#include "lab/blas_functions.h"
 #include "lab/rotation.h"
 
 namespace tern::lab {
 namespace {
 
-template <class Function>
-Function* symbol(void* library, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(library, name));
-}
-
-using SetThreads = void(int);
-using Sgemm = void(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
-                   const float* b, int ldb, float beta, float* c, int ldc);
 using Sgemv = void(int order, int trans, int m, int n, float alpha, const float* a, int lda, const float* x, int incx,
                    float beta, float* y, int incy);
 using GemmS8 = int(char trans_a, char trans_b, char offset_c, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -57,20 +48,16 @@ Result<std::shared_ptr<Buffers>> make_buffers(const BenchRequest& request, const
   return buffers;
 }
 
-using Run = std::function<Status(std::int64_t turn)>;
-
-Result<Run> openblas(const BenchRequest& request, const Context& context, Sizes s, int threads) {
-  void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return error(Code::unsupported, "bench", "libopenblas.so.0 is not installed");
+Result<BaselineRun> openblas(const BenchRequest& request, const Context& context, Sizes s, int threads) {
+  TERN_ASSIGN(library, open_library(kOpenBlas));
   auto* sgemm = symbol<Sgemm>(library, "cblas_sgemm");
   auto* sgemv = symbol<Sgemv>(library, "cblas_sgemv");
   auto* set_threads = symbol<SetThreads>(library, "openblas_set_num_threads");
   if (sgemm == nullptr || sgemv == nullptr || set_threads == nullptr)
-    return error(Code::unsupported, "bench", "libopenblas.so.0 lacks cblas_sgemm, cblas_sgemv or its thread count");
+    return error(Code::unsupported, "bench", "{} lacks cblas_sgemm, cblas_sgemv or its thread count", kOpenBlas);
   TERN_ASSIGN(buffers, make_buffers(request, context, s, sizeof(float)));
   const int m = static_cast<int>(s.m), n = static_cast<int>(s.n), k = static_cast<int>(s.k);
-  return Run([=](std::int64_t turn) -> Status {
-    constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
+  return BaselineRun([=](std::int64_t turn) -> Status {
     set_threads(threads);
     const auto* w = static_cast<const float*>(buffers->weights.part(0, turn % buffers->weights.copies()));
     const auto* x = reinterpret_cast<const float*>(buffers->x.data());
@@ -83,15 +70,14 @@ Result<Run> openblas(const BenchRequest& request, const Context& context, Sizes 
   });
 }
 
-Result<Run> onednn(const BenchRequest& request, const Context& context, Sizes s, int threads) {
-  void* library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return error(Code::unsupported, "bench", "libdnnl.so.2 is not installed");
+Result<BaselineRun> onednn(const BenchRequest& request, const Context& context, Sizes s, int threads) {
+  TERN_ASSIGN(library, open_library(kOneDnn));
   auto* gemm = symbol<GemmS8>(library, "dnnl_gemm_s8s8s32");
   auto* set_threads = symbol<SetThreads>(library, "omp_set_num_threads");  // of the library's OpenMP runtime
   if (gemm == nullptr || set_threads == nullptr)
-    return error(Code::unsupported, "bench", "libdnnl.so.2 lacks dnnl_gemm_s8s8s32 or OpenMP");
+    return error(Code::unsupported, "bench", "{} lacks dnnl_gemm_s8s8s32 or OpenMP", kOneDnn);
   TERN_ASSIGN(buffers, make_buffers(request, context, s, sizeof(std::int8_t)));
-  return Run([=](std::int64_t turn) -> Status {
+  return BaselineRun([=](std::int64_t turn) -> Status {
     set_threads(threads);
     const auto* w = static_cast<const std::int8_t*>(buffers->weights.part(0, turn % buffers->weights.copies()));
     const auto* x = reinterpret_cast<const std::int8_t*>(buffers->x.data());

@@ -1,7 +1,6 @@
 // BitNet-b1.58-2B-4T: 30 layers, hidden 2560, 20 heads and 5 key-value heads of 128, feed-forward 6912.
-#include "lab/linear_models.h"
-
 #include "base/errors.h"
+#include "lab/models.h"
 
 namespace tern::lab {
 namespace {
@@ -21,25 +20,24 @@ ModelCase bitnet_2b(const BenchRequest& request, DType x) {
   gate.activation = Activation::squared_relu;
   constexpr std::int64_t kLayers = 30;
   return {.name = "bitnet-2b",
+          .layers = "ternary layers",
+          .item = "token",
           .m = request.m.value_or(1),
           .x_dtype = x,
-          .problems = {{problem(request, x, 2560, {one(2560), one(640), one(640)}), kLayers},
-                       {problem(request, x, 2560, {one(2560)}), kLayers},
-                       {problem(request, x, 2560, {gate, one(6912)}), kLayers},
-                       {problem(request, x, 6912, {one(2560)}), kLayers}}};
+          .problems = {model_problem<Linear>(problem(request, x, 2560, {one(2560), one(640), one(640)}), kLayers),
+                       model_problem<Linear>(problem(request, x, 2560, {one(2560)}), kLayers),
+                       model_problem<Linear>(problem(request, x, 2560, {gate, one(6912)}), kLayers),
+                       model_problem<Linear>(problem(request, x, 6912, {one(2560)}), kLayers)}};
 }
 
 }  // namespace
 
-Result<std::vector<ModelCase>> linear_models(const BenchRequest& request) {
-  if (request.model != "bitnet-2b")
-    return error(Code::invalid_argument, "BenchRequest::model", "'{}' is not a known model; known is bitnet-2b",
-                 request.model);
-  if (request.rows != 0) return error(Code::invalid_argument, "bench", "either a model or a shape, not both");
+template <>
+Result<std::vector<ModelCase>> models_of<Linear>(const BenchRequest& request) {
+  constexpr std::string_view kKnown[] = {"bitnet-2b"};
+  TERN_RETURN_IF_ERROR(check_model(request, kKnown));
   std::vector<ModelCase> cases;
-  if (request.dtype) return std::vector{bitnet_2b(request, *request.dtype)};
-  if (request.math == LinearMath::w2a8) cases.push_back(bitnet_2b(request, DType::i8));
-  cases.push_back(bitnet_2b(request, DType::f32));
+  for (const DType x : x_dtypes(request)) cases.push_back(bitnet_2b(request, x));
   return cases;
 }
 

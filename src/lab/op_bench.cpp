@@ -34,7 +34,7 @@ Result<ProblemWords> words_of(const BenchRequest& request, Words known, std::int
                       .y_dtype = request.y_dtype,
                       .method = request.method,
                       .zero_points = request.zero_points,
-                      .window = request.window};
+                      .window = request.window.value_or(WindowWords{})};
 }
 
 Status OperandFill::operator()(std::string_view name, DType dtype, const Shape& shape, void* data,

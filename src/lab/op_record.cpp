@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lab/models.h"
 #include "lab/op_bench.h"
 #include "lab/op_selftest.h"
 #include "ops/ops.h"
@@ -52,6 +53,7 @@ template <class Op>
 nlohmann::ordered_json json_of(const ProblemWords& words) {
   constexpr Words kHas = OpTraits<Op>::kWords;
   const auto p = OpTraits<Op>::problem(words);
+  if constexpr (kHas.has(Word::window)) return window_json(p);
   nlohmann::ordered_json json = {
       {"rows", words.rows}, {"cols", words.k}, {"dtype", name(words.dtype.value_or(DType::f32))}};
   if constexpr (!kHas.has(Word::math)) json["scheme"] = scheme_of<Op>(words);
@@ -59,6 +61,13 @@ nlohmann::ordered_json json_of(const ProblemWords& words) {
   if constexpr (kHas.has(Word::format)) json["format"] = name(p.format);
   if constexpr (kHas.has(Word::method)) json["method"] = name(words.method);
   return json;
+}
+
+using Models = Result<std::vector<ModelCase>>(const BenchRequest&);
+template <class Op>
+constexpr Models* models_or_null() {
+  if constexpr (OpTraits<Op>::kWords.has(Word::model)) return models_of<Op>;
+  return nullptr;
 }
 
 #define OP(name_, Op)                     \
@@ -69,7 +78,8 @@ nlohmann::ordered_json json_of(const ProblemWords& words) {
            .json = json_of<Op>,           \
            .decide = decide<Op>,          \
            .selftest = selftest_of<Op>,   \
-           .bench = bench_of<Op>},
+           .bench = bench_of<Op>,         \
+           .models = models_or_null<Op>()},
 constexpr OpRecord kRecords[] = {TERN_OPS(OP)};
 #undef OP
 

@@ -12,6 +12,8 @@
 
 namespace tern::lab {
 
+struct ModelCase;  // lab/models.h
+
 struct Comparison {
   std::int64_t problems = 0;
   std::string difference;             // problem and element of the first difference; empty when all were equal
@@ -33,12 +35,13 @@ struct OpRecord {
   std::string_view (*without)(Word);
   // "ternary_quantize of 64 x 64 f32, absmean by tensor, i2"
   std::string (*text)(const ProblemWords&);
-  // rows, cols, dtype, scheme, granularity, format, method: as far as the op has them.
+  // rows, cols, dtype, scheme, granularity, format, method: as far as the op has them; the window of a convolution.
   nlohmann::ordered_json (*json)(const ProblemWords&);
   Result<Decision> (*decide)(const Context&, const ProblemWords&, const Preference&);
   // Compares one kernel with the op's reference, on problems that its KernelDescription says it accepts.
   Result<Comparison> (*selftest)(const Context&, const KernelDescription&);
   Result<OpCase> (*bench)(const BenchRequest&, const Context&);
+  Result<std::vector<ModelCase>> (*models)(const BenchRequest&);  // null where it has none
 };
 
 std::span<const OpRecord> op_records();

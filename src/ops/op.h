@@ -57,6 +57,7 @@ struct WindowWords {
   std::array<std::int64_t, 2> stride = {1, 1}, dilation = {1, 1};  // down, across
   std::array<std::int64_t, 4> padding = {1, 1, 1, 1};              // top, bottom, left, right
   bool planes = false, y_planes = false;                           // nchw instead of nhwc: of images, of results
+  friend bool operator==(const WindowWords&, const WindowWords&) = default;
 };
 
 // A problem as a person gives it: tern explain, tern bench. What is empty is the op's to choose.

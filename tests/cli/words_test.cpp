@@ -70,6 +70,78 @@ TEST_F(WordsTest, OptionsThatAnOpHasNot) {
   }
 }
 
+TEST_F(WordsTest, OptionsOfAWindow) {
+  for (const char* command : {"explain", "bench"}) {
+    for (const char* option : {"--image", "--stride", "--dilation", "--padding", "--groups", "--order", "--y-order"})
+      expect_said({command, "linear", "--shape", "3x4", option, "1"}, 2,
+                  std::string("linear has no ") + option + "; conv2d has (" + option + ")");
+    const auto said = [&](const char* option, const char* value, const std::string& what) {
+      expect_said({command, "conv2d", option, value}, 2, std::string("'") + value + "' is not " + what);
+    };
+    for (const char* shape :
+         {"64x64", "64x64x3", "64x64x3x3x3", "0x64x3x3", "64x64x3x", "64 x64x3x3", "1073741825x1x1x1"})
+      said("--shape", shape, "OUTxINxHEIGHTxWIDTH of the filters, as in 64x64x3x3, with whole numbers from 1 to 10737");
+    for (const char* size : {"56", "56x0", "x56", "56x56x56"}) said("--image", size, "HEIGHTxWIDTH, as in 56x56, with");
+    for (const char* option : {"--stride", "--dilation"})
+      for (const char* step : {"0", "2x0", "2x", "2x1x1", "two", "-1"})
+        said(option, step, "N or DOWNxACROSS, as in 2 or 2x1, with whole numbers from 1 to 1073741824 (");
+    for (const char* padding : {"1,2", "1,2,3", "1,2,3,4,5", "1x1", "-1", ","})
+      said("--padding", padding, "N or TOP,BOTTOM,LEFT,RIGHT, as in 1 or 0,1,0,1, with whole numbers from 0 to 107374");
+    for (const char* option : {"--order", "--y-order"}) said(option, "chwn", "one of nchw, nhwc (");
+    expect_said({command, "conv2d", "--groups", "0"}, 2, "--groups: '0' is not a whole number from 1 to 1073741824");
+    expect_said({command, "conv2d", "--groups", "3"}, 2, "filters of [64, 64, 3, 3] in 3 groups: the groups do not");
+    expect_said({command, "conv2d", "--image", "2x2", "--padding", "0"}, 2, "the filter reaches over 3 pixels of the");
+  }
+  expect_said({"explain", "linear"}, 2, "--shape is required");
+}
+
+TEST_F(WordsTest, AWindowHasWhatWasAskedFor) {
+  const auto problem = [this](Arguments arguments) {
+    arguments.insert(arguments.begin(), {"explain", "conv2d"});
+    return tern_json(arguments)["problem"];
+  };
+  EXPECT_EQ(problem({}), json({{"images", 1},
+                               {"image", {64, 56, 56}},
+                               {"filters", {64, 64, 3, 3}},
+                               {"groups", 1},
+                               {"stride", {1, 1}},
+                               {"dilation", {1, 1}},
+                               {"padding", {1, 1, 1, 1}},
+                               {"dtype", "f32"},
+                               {"order", "nhwc"},
+                               {"math", "w2a8"},
+                               {"granularity", "tensor"},
+                               {"format", "i2"},
+                               {"y", "f32"},
+                               {"y_order", "nhwc"}}));
+  const json p = problem({"--shape",    "8x3x2x5", "--groups",      "4",       "--image", "20x30",   "--stride", "2x1",
+                          "--dilation", "1x3",     "--padding",     "0,1,2,3", "--m",     "7",       "--order",  "nchw",
+                          "--y-order",  "nchw",    "--granularity", "row",     "--math",  "w2_float"});
+  EXPECT_EQ(p["images"], 7);
+  EXPECT_EQ(p["image"], json({12, 20, 30}));
+  EXPECT_EQ(p["filters"], json({8, 3, 2, 5}));
+  EXPECT_EQ(p["groups"], 4);
+  EXPECT_EQ(p["stride"], json({2, 1}));
+  EXPECT_EQ(p["dilation"], json({1, 3}));
+  EXPECT_EQ(p["padding"], json({0, 1, 2, 3}));
+  EXPECT_EQ(p["order"], "nchw");
+  EXPECT_EQ(p["y_order"], "nchw");
+  EXPECT_EQ(p["granularity"], "row");
+  EXPECT_EQ(p["math"], "w2_float");
+  // Without --padding, an image keeps its size where the filter is odd and the stride 1.
+  EXPECT_EQ(problem({"--shape", "8x8x7x4"})["padding"], json({3, 3, 1, 1}));
+  EXPECT_EQ(problem({"--shape", "8x8x1x5", "--dilation", "3"})["padding"], json({0, 0, 6, 6}));
+  EXPECT_EQ(problem({"--stride", "3"})["stride"], json({3, 3}));
+  EXPECT_EQ(problem({"--padding", "2"})["padding"], json({2, 2, 2, 2}));
+
+  const json record = tern_json({"bench", "conv2d", "--shape", "4x3x3x3", "--image", "5x6", "--m", "2", "--warm",
+                                 "--repetitions", "1", "--threads", "1"})["records"][0];
+  EXPECT_EQ(record["problem"]["image"], json({3, 5, 6}));
+  EXPECT_EQ(record["problem"]["filters"], json({4, 3, 3, 3}));
+  EXPECT_EQ(record["problem"]["images"], 2);
+  EXPECT_EQ(record["problem"]["dtype"], "i8");
+}
+
 TEST_F(WordsTest, ExplainSaysWhatTheProblemIs) {
   const auto first_line = [this](const Arguments& arguments) {
     const std::string out = tern(arguments).out;
@@ -79,6 +151,8 @@ TEST_F(WordsTest, ExplainSaysWhatTheProblemIs) {
             "activation_quantize of 7 x 4 f32, every token by its largest, i8");
   EXPECT_EQ(first_line({"explain", "linear", "--shape", "3x4", "--dtype", "i8"}),
             "linear of 1 token i8 with 3 x 4 weights in i2, scales by tensor, w2a8");
+  EXPECT_EQ(first_line({"explain", "conv2d", "--dtype", "i8", "--m", "2"}),
+            "conv2d of 2 images of 64 x 56 x 56 i8 with 64 filters of 64 x 3 x 3 in i2, scales by tensor, w2a8");
   EXPECT_EQ(first_line({"explain", "affine_quantize", "--shape", "3x4", "--granularity", "row"}),
             "affine_quantize of 3 x 4 f32, affine by row, s8");
   const nlohmann::json document = tern_json({"explain", "activation_quantize", "--shape", "3x4"});

@@ -363,6 +363,33 @@ class NumbersPage(unittest.TestCase):
         self.assertIn("`scripts/peers --threads 2 --rounds 3 --repetitions 2 --shapes 64x256`", page)
         self.assertIn("2026-01-02, commit abc, [new.json](../bench/results/new.json)", page)
 
+    def test_convolutions(self):
+        problem = {"images": 1, "image": [64, 56, 56], "filters": [64, 64, 3, 3], "groups": 1, "stride": [1, 1],
+                   "dilation": [1, 1], "padding": [1, 1, 1, 1], "dtype": "i8", "order": "nhwc", "math": "w2a8",
+                   "granularity": "tensor", "format": "i2", "y": "f32", "y_order": "nhwc"}  # fmt: skip
+        wide = {**problem, "image": [3, 224, 224], "filters": [64, 3, 7, 7], "stride": [2, 2], "padding": [3, 3, 3, 3]}
+        tall = {**problem, "filters": [64, 64, 5, 1], "padding": [2, 2, 0, 0], "stride": [2, 1]}
+        network = {"name": "resnet18", "m": 1, "x_dtype": "i8", "threads": 2, "bytes": 1000, "operations": 3.6e9,
+                   "milliseconds": 2.0, "images_per_s": 500.0, "floor_images_per_s": 625.0, "limit": "int8 peak",
+                   "share": 0.8}  # fmt: skip
+        records = [a_record("conv2d", "conv2d.i2.x86_avx2", p, threads=2, limit="int8 peak", baselines=[("onednn s8", 2.0)])
+                   for p in (problem, wide, tall)]  # fmt: skip
+        report = {"machine": a_machine("Box", "2026-01-05"), "models": [network], "records": records}
+        self.put({"conv2d.json": report})
+        page = self.writes()
+        self.assertIn("`tern bench conv2d --model resnet18 --kernel conv2d.i2.x86_avx2 --threads 2`", page)
+        self.assertIn("| resnet18 | 2.00 ms | 500 | 2.25 | 80.0 % |", page)
+        self.assertIn("`tern bench conv2d --shape SHAPE --image IMAGE --stride STRIDE --kernel conv2d.i2.x86_avx2 "
+                      "--threads 2 --baselines`", page)  # fmt: skip
+        self.assertIn("| 64 x 3 x 7 x 7 | 224x224 | 2 | 10.0 us |", page)
+        self.assertIn("| 64 x 64 x 5 x 1 | 56x56 | 2x1 | 10.0 us |", page)
+        tall["padding"] = [2, 1, 0, 0]
+        self.put({"conv2d.json": report})
+        self.assertIn("| 64 x 64 x 5 x 1 | 56x56 | 2x1 | 2,1,0,0 | 10.0 us |", self.writes())
+        network["threads"] = 3
+        self.put({"conv2d.json": report})
+        self.fails("conv2d.json: no record is of a convolution of resnet18")
+
     def test_whole_commands(self):
         command = {"command": "tern quantize w.npy -o w.npz", "shape": [64, 256], "threads": 2, "rounds": 9,
                    "input_bytes": 65536, "output_bytes": 4608, "read_ms": 20.0, "quantize_ms": 30.0, "write_ms": 50.0,

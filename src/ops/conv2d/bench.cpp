@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "lab/conv2d_baselines.h"
 #include "lab/conv2d_truth.h"
+#include "lab/models.h"
 #include "lab/op_bench.h"
 
 namespace tern::lab {
@@ -15,7 +17,9 @@ struct Buffers {
   Rotation memory;
 };
 
-nlohmann::ordered_json json_of(const Conv2d::Problem& p) {
+}  // namespace
+
+nlohmann::ordered_json window_json(const Conv2d::Problem& p) {
   const FilterShape& f = p.filters;
   return {{"images", p.images},
           {"image", {f.in_channels * f.groups, p.height, p.width}},
@@ -33,12 +37,8 @@ nlohmann::ordered_json json_of(const Conv2d::Problem& p) {
           {"y_order", name(p.y_order)}};
 }
 
-}  // namespace
-
 template <>
-Result<OpCase> own_bench<Conv2d>(const BenchRequest& request, const Context& context) {
-  TERN_ASSIGN(words, words_of(request, OpTraits<Conv2d>::kWords, 0, 0));
-  const Conv2d::Problem p = OpTraits<Conv2d>::problem(words);
+Result<OpCase> bench_problem<Conv2d>(const BenchRequest& request, const Context& context, const Conv2d::Problem& p) {
   TERN_RETURN_IF_ERROR(check_kernels<Conv2d>(request, context, p));
   const auto buffers = std::make_shared<Buffers>();
   Random random(1);
@@ -60,7 +60,7 @@ Result<OpCase> own_bench<Conv2d>(const BenchRequest& request, const Context& con
     if (!data.x_scales.empty()) args.back().x_scales = {data.x_scales.data(), DType::f32, {p.images}};
   }
   OpCase op_case;
-  op_case.problem = json_of(p);
+  op_case.problem = window_json(p);
   op_case.bytes = static_cast<std::int64_t>(part_bytes[0] + part_bytes[1] + data.codes.size());
   op_case.operations = 2.0 * static_cast<double>(*element_count(y)) * static_cast<double>(data.k());
   op_case.limit = p.math == LinearMath::w2_float ? Limit::f32_peak : Limit::int8_peak;
@@ -68,7 +68,14 @@ Result<OpCase> own_bench<Conv2d>(const BenchRequest& request, const Context& con
   op_case.ready = [buffers, p, args](const Context& on, const Preference& preference) {
     return plan_subject<Conv2d>(on, p, preference, args, buffers);
   };
+  if (request.baselines) op_case.baselines = conv2d_baselines(request, context, p);
   return op_case;
+}
+
+template <>
+Result<OpCase> own_bench<Conv2d>(const BenchRequest& request, const Context& context) {
+  TERN_ASSIGN(words, words_of(request, OpTraits<Conv2d>::kWords, 0, 0));
+  return bench_problem<Conv2d>(request, context, OpTraits<Conv2d>::problem(words));
 }
 
 }  // namespace tern::lab

@@ -9,7 +9,7 @@
 #include "format/ranges.h"
 #include "lab/blas_baselines.h"
 #include "lab/cublas_baselines.h"
-#include "lab/linear_models.h"
+#include "lab/models.h"
 #include "lab/op_bench.h"
 #include "lab/ternary_problems.h"
 #include "ops/dot/packed_weights.h"
@@ -65,7 +65,8 @@ Result<Tensor> random_x(const Context& context, Random& random, DType dtype, std
 
 }  // namespace
 
-Result<OpCase> bench_linear_problem(const BenchRequest& request, const Context& context, const Linear::Problem& p) {
+template <>
+Result<OpCase> bench_problem<Linear>(const BenchRequest& request, const Context& context, const Linear::Problem& p) {
   TERN_RETURN_IF_ERROR(check_kernels<Linear>(request, context, p));
   const auto buffers = std::make_shared<Buffers>();
   Random random(1);
@@ -135,7 +136,7 @@ Result<OpCase> own_bench<Linear>(const BenchRequest& request, const Context& con
   TERN_ASSIGN(words, words_of(request, OpTraits<Linear>::kWords, 2560, 2560));
   const Linear::Problem p = OpTraits<Linear>::problem(words);
   if (p.m_max < 1) return error(Code::invalid_argument, request.op, "{} tokens leave nothing to measure", p.m_max);
-  return bench_linear_problem(request, context, p);
+  return bench_problem<Linear>(request, context, p);
 }
 
 }  // namespace tern::lab
