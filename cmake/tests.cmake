@@ -70,7 +70,8 @@ if(TARGET test_cli AND TARGET tern_cli)
 endif()
 # These read the golden files and corpora of the source tree, or share a header with those that do.
 foreach(name test_api test_io test_format test_plan test_model test_golden test_end_to_end test_affine_quantize test_affine_dequantize
-             test_fake_quantize test_fake_quantize_backward test_choose_qparams test_dynamic_quantize test_cli)
+             test_fake_quantize test_fake_quantize_backward test_choose_qparams test_dynamic_quantize test_cli
+             test_conv2d)
   if(TARGET ${name})
     target_compile_definitions(${name} PRIVATE TERN_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
   endif()

@@ -32,7 +32,8 @@ CASES = [
                  f"affine_dequantize.s8.{isa} f32 group:128 zero_points",
                  f"fake_quantize.s8.{isa} bf16 group:128 zero_points",
                  f"fake_quantize_backward.s8.{isa} f32 group:128 zero_points",
-                 f"choose_qparams.s8.{isa} f32 group:128 zero_points", f"dynamic_quantize.s8.{isa} f32 row")
+                 f"choose_qparams.s8.{isa} f32 group:128 zero_points", f"dynamic_quantize.s8.{isa} f32 row",
+                 f"conv2d.i2.{isa} i8x1 row", f"conv2d.i2.{isa} f32x1 tensor", f"conv2d.s4.{isa} i8x2 row")
 ]
 
 

@@ -1,5 +1,5 @@
 // Runs one kernel on the data of its bench, for callgrind to count the instructions of measured(): KERNEL WHAT
-// GRANULARITY [zero_points]. WHAT is a scheme, a type, or a type and a number of tokens, as in i8x13.
+// GRANULARITY [zero_points]. WHAT is a scheme, a type, or a type and a number of tokens or images, as in i8x13.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -47,6 +47,8 @@ Result<lab::BenchRequest> request_of(const std::string& kernel, const std::strin
   const auto times = what.find('x');
   TERN_ASSIGN(dtype, parse_dtype(what.substr(0, times)));
   request.dtype = dtype;
+  // A small image, with tails along every axis.
+  if (op->words.has(Word::window)) request.window = {.filters = {40, 33, 3, 3}, .height = 7, .width = 9};
   if (op->words.has(Word::m)) request.m = std::stoll(what.substr(times + 1));
   if (op->words.has(Word::math) && dtype == DType::f32) request.math = LinearMath::w2_float;
   return request;

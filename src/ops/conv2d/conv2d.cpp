@@ -1,6 +1,7 @@
 // Checks a convolution and its arguments, once, for all kernels.
 #include "ops/conv2d/conv2d.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/elements.h"
@@ -18,12 +19,16 @@ namespace {
 
 constexpr WordTable<ImageOrder, 2> kOrders = {{{ImageOrder::nchw, "nchw"}, {ImageOrder::nhwc, "nhwc"}}};
 
-// The most output pixels of an image, and the most channels: kernels count them, up to a block beyond the last, in 32
-// bits.
+// The most pixels of a padded image and of a result, and the most channels: kernels count them, up to a block beyond
+// the last, in 32 bits. Strides, dilations and padding have the same limit, so that no sum of theirs overflows.
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
 
+Status check_most(std::string_view what, std::int64_t value) {
+  if (value <= kMaxExtent) return {};
+  return error(Code::invalid_argument, Op::kName, "{} is {}; 2^30 is the most", what, value);
+}
 Status check_positive(std::string_view what, std::int64_t value) {
-  if (value > 0) return {};
+  if (value > 0) return check_most(what, value);
   return error(Code::invalid_argument, Op::kName, "{} is {}; it must be 1 or more", what, value);
 }
 
@@ -37,19 +42,14 @@ Result<std::int64_t> outputs_of(const Axis& axis) {
   if (axis.before < 0 || axis.after < 0)
     return error(Code::invalid_argument, Op::kName, "the padding along the {} is {} and {}; it must not be negative",
                  axis.name, axis.before, axis.after);
-  auto padded = checked_add(axis.before, axis.after);
-  if (padded) padded = checked_add(*padded, axis.size);
-  auto window = checked_mul(axis.taps - 1, axis.dilation);
-  if (window) window = checked_add(*window, 1);
-  if (!padded || !window)
-    return error(Code::invalid_argument, Op::kName, "the {}, padding and dilation of {} reach beyond 2^63", axis.name,
-                 axis.dilation);
-  if (*window > *padded)
+  TERN_RETURN_IF_ERROR(check_most("the padding", std::max(axis.before, axis.after)));
+  const std::int64_t padded = axis.before + axis.size + axis.after, window = (axis.taps - 1) * axis.dilation + 1;
+  if (window > padded)
     return error(Code::invalid_argument, Op::kName,
                  "the filter reaches over {} pixels of the {}, the padded image has {}; pad more, or use a smaller "
                  "filter or dilation",
-                 *window, axis.name, *padded);
-  return (*padded - *window) / axis.stride + 1;
+                 window, axis.name, padded);
+  return (padded - window) / axis.stride + 1;
 }
 
 // Why no kernel can solve the problem, or an empty string.
@@ -131,14 +131,15 @@ Result<ProblemFacts> Op::facts(const Conv2d::Problem& p) {
   if (p.scale_given && (p.x_dtype == DType::i8 || p.math == LinearMath::w2_float))
     return error(Code::invalid_argument, kName, "scale_given is for images of floats in w2a8, not for {} in {}",
                  name(p.x_dtype), name(p.math));
-  for (const auto& [what, order, channels, size] :
-       {std::tuple("x", p.x_order, p.filters.in_channels * p.filters.groups, Conv2d::Size{p.height, p.width}),
-        std::tuple("y", p.y_order, p.filters.out_channels, y)}) {
-    const auto elements = element_count(image_shape(order, p.images, channels, size));
+  const Conv2d::Size padded{p.height + p.padding.top + p.padding.bottom, p.width + p.padding.left + p.padding.right};
+  for (const auto& [what, channels, size] :
+       {std::tuple("x with its padding", p.filters.in_channels * p.filters.groups, padded),
+        std::tuple("y", p.filters.out_channels, y)}) {
+    const auto elements = element_count({p.images, channels, size.height, size.width});
     const auto pixels = checked_mul(size.height, size.width);
     if (!elements.ok() || *elements > (std::int64_t{1} << 60))
       return error(Code::invalid_argument, kName,
-                   "{} of {} images, {} channels and {} x {} pixels is more than 2^63 bytes", what, p.images, channels,
+                   "{}: {} images of {} channels and {} x {} pixels are more than 2^63 bytes", what, p.images, channels,
                    size.height, size.width);
     if (!pixels || *pixels > kMaxExtent || channels > kMaxExtent)
       return error(Code::invalid_argument, kName, "{} has {} channels of {} x {} pixels; 2^30 are the most of each",

@@ -1,5 +1,6 @@
 // The slow reference of conv2d: docs/numerics.md as plain code, one output at a time, on one thread.
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/elements.h"
@@ -88,8 +89,13 @@ void write_output(const Params& p, const Pixels& pixels, std::int64_t image, std
 std::size_t reference_workspace(const ReferenceTable&, const Conv2d::Problem&, int) { return 0; }
 
 Status reference_run(const ReferenceTable&, const Params& p, const Exec&) {
+  std::vector<Pixels> images;  // all of them first: where one is refused, nothing is written
   for (std::int64_t image = 0; image < p.images; ++image) {
     TERN_ASSIGN(pixels, read_image(p, image));
+    images.push_back(std::move(pixels));
+  }
+  for (std::int64_t image = 0; image < p.images; ++image) {
+    const Pixels& pixels = images[static_cast<std::size_t>(image)];
     for (std::int64_t filter = 0; filter < p.problem.filters.out_channels; ++filter)
       for (std::int64_t oy = 0; oy < p.height; ++oy)
         for (std::int64_t ox = 0; ox < p.width; ++ox) write_output(p, pixels, image, filter, oy, ox);
