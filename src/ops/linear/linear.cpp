@@ -5,7 +5,6 @@
 
 #include "base/errors.h"
 #include "base/views.h"
-#include "base/words.h"
 #include "format/format.h"
 #include "format/ranges.h"
 #include "ops/linear/cuda_serves.h"
@@ -16,10 +15,6 @@ using linear::Params;
 using Op = OpTraits<Linear>;
 
 namespace {
-
-constexpr WordTable<Activation, 3> kActivations = {
-    {{Activation::none, "none"}, {Activation::squared_relu, "squared_relu"}, {Activation::relu, "relu"}}};
-constexpr WordTable<LinearMath, 2> kMaths = {{{LinearMath::w2a8, "w2a8"}, {LinearMath::w2_float, "w2_float"}}};
 
 // The names of each matrix's arguments, made at compile time: a run that succeeds formats nothing.
 enum Argument : std::size_t { kWeights, kY, kBias, kResidual };
@@ -160,11 +155,6 @@ Status check_outputs_apart(const Linear::Problem& p, const Linear::Args& args) {
 }
 
 }  // namespace
-
-std::string_view name(Activation a) { return word_of(kActivations, a); }
-std::string_view name(LinearMath m) { return word_of(kMaths, m); }
-Result<Activation> parse_activation(std::string_view word) { return parse_word(kActivations, "activation", word); }
-Result<LinearMath> parse_linear_math(std::string_view word) { return parse_word(kMaths, "math", word); }
 
 Result<ProblemFacts> Op::facts(const Linear::Problem& p) {
   if (p.matrices.empty() || p.matrices.size() > Linear::kMaxMatrices)
