@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/conv2d_truth.h"
+#include "plan/run_once.h"
 #include "tests/support/linear_weights.h"
 
 namespace tern::test {
@@ -110,6 +111,38 @@ TEST_F(ConvLayer, CopiesShareTheFilters) {
   layer = BitConv2d::make(open(), copy.filters(), other);
   ASSERT_TRUE(copy.forward(x_view(), y_view()).ok());
   EXPECT_EQ(y, ConvTruth(c).bits());
+}
+
+// A scale that a caller gives may be too large for some pixels, or for all.
+TEST_F(ConvLayer, PlansClampWhatAGivenScaleMakesTooLarge) {
+  const Context context = open();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const ImageOrder order : {ImageOrder::nchw, ImageOrder::nhwc})
+      for (const float scale : {50.0F, 90.0F, 1000.0F, 3e38F}) {
+        Conv2d::Problem p = c.problem;
+        p.x_dtype = dtype;
+        p.x_order = order;
+        p.width = 37;  // whole vectors and a rest
+        p.scale_given = true;
+        ConvCase given = conv_case(random, p, ConvData::random);
+        given.x_scales = {scale, 1};
+        const auto packed = given.pack(context);
+        ASSERT_TRUE(packed.ok()) << message(packed);
+        const std::vector<std::byte> want = ConvTruth(given).bits();
+        for (const std::string kernel : {"", "conv2d.i2.scalar", "conv2d.i2.reference"}) {
+          auto plan = Conv2dPlan::select(context, p, {.kernel = kernel, .strict = true});
+          ASSERT_TRUE(plan.ok()) << message(plan);
+          std::vector<std::byte> got(want.size());
+          const Status status = run_once(context, *plan,
+                                         {.x = {given.x.data(), dtype, given.x_shape()},
+                                          .x_scales = {given.x_scales.data(), DType::f32, {2}},
+                                          .filters = *packed,
+                                          .bias = {given.bias.data(), DType::f32, {21}},
+                                          .y = {got.data(), DType::f16, given.y_shape()}});
+          ASSERT_TRUE(status.ok()) << message(status);
+          EXPECT_TRUE(got == want) << given.text() << ", scale " << scale << ' ' << kernel;
+        }
+      }
 }
 
 TEST_F(ConvLayer, RefusesWhatItCannotTake) {

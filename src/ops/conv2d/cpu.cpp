@@ -3,6 +3,7 @@
 // walk.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -295,10 +296,17 @@ class Driver {
       x = b.scratch.clean;
       dtype = DType::f32;
     }
-    if (b_.floats)
-      t_.widen[source_of(dtype)](x, n, reinterpret_cast<float*>(out));
-    else
-      t_.tokens.quantize[source_of(dtype)](x, n, memory_.scales[b.image], reinterpret_cast<std::int8_t*>(out));
+    if (b_.floats) return t_.widen[source_of(dtype)](x, n, reinterpret_cast<float*>(out));
+    const float s = memory_.scales[b.image];
+    auto* q = reinterpret_cast<std::int8_t*>(out);
+    // The loop does not clamp: a computed scale leaves nothing to clamp, a given one may.
+    if (!c_.scale_given || __builtin_bit_cast(float, t_.tokens.max_abs_bits[source_of(dtype)](x, n)) * s <= 127) {
+      t_.tokens.quantize[source_of(dtype)](x, n, s, q);
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i)
+      q[i] = static_cast<std::int8_t>(
+          std::clamp(std::nearbyint(activation_quantize::read(x, dtype, i) * s), -128.0F, 127.0F));
   }
 
   // --- products ---
