@@ -28,6 +28,13 @@ add_test(NAME example_bitnet_layers COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET
          -D ARGUMENTS=--layers,3,--tokens,4,--scale-down,32 -D KERNELS=linear.i2.scalar,linear.i2.reference
          -P ${PROJECT_SOURCE_DIR}/cmake/same_checksum.cmake)
 
+# Small images, of which the last maps are 2 x 2, and an odd size.
+tern_user_program(example_resnet18 examples/resnet18.cpp)
+add_test(NAME example_resnet18 COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:example_resnet18>
+         -D EMULATOR=${emulator}
+         -D ARGUMENTS=--image,37,--images,2,--runs,1 -D KERNELS=conv2d.i2.scalar,conv2d.i2.reference
+         -P ${PROJECT_SOURCE_DIR}/cmake/same_checksum.cmake)
+
 tern_user_program(test_c_header tests/c/c_header.c)
 target_link_libraries(test_c_header PRIVATE m)
 set_target_properties(test_c_header PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

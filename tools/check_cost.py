@@ -58,6 +58,8 @@ USES = [
     ("src/api/c_plan.h", "linear", "linear's arrays of matrices, which its description only names"),
     ("src/api/c_layout.cpp", "i2_s_x86_128 i2_s_arm_64 i2_s_1x4", "which of them a file has is asked for as the order of i2_s"),
     ("src/plan/packed_filters.cpp", "conv2d", "PackedFilters"),
+    ("src/api/conv2d.cpp", "conv2d", "BitConv2d and conv2d_quantized()"),
+    ("src/api/c_conv2d.cpp", "conv2d", "the size of its output"),
     ("src/lab/conv2d_truth.h", "conv2d", "the truth that the tests of conv2d share"),
     ("src/lab/models.h", "linear conv2d", "the layers of known models"),
     ("src/lab/conv2d_models.cpp", "conv2d", "the layers of known models"),

@@ -1,6 +1,8 @@
-// Convolution with ternary weights, or weights of 8 and 4 bits: packed filters, the op with its plan, BitConv2d.
+// Convolution with ternary weights, or weights of 8 and 4 bits: packed filters, the op with its plan, BitConv2d,
+// and conv2d_quantized() for one call.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -122,5 +124,80 @@ using Conv2dPlan = Plan<Conv2d>;
 
 TERN_API std::string_view name(ImageOrder);
 TERN_API Result<ImageOrder> parse_image_order(std::string_view);
+
+// What the filters do not say of a layer. Fields are those of Conv2d::Problem.
+struct BitConv2dOptions {
+  std::int64_t images = 1;  // the most of one run
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t dilation_h = 1, dilation_w = 1;
+  Conv2d::Padding padding = {};
+  DType x_dtype = DType::f32;  // f32, f16, bf16; for int8 images with their scales make a Conv2dPlan
+  ImageOrder x_order = ImageOrder::nchw;
+  DType y_dtype = DType::f32;
+  ImageOrder y_order = ImageOrder::nchw;
+  LinearMath math = LinearMath::w2a8;
+  Activation activation = Activation::none;
+  std::span<const float> bias = {};  // one for each filter, copied; none: no bias
+  Preference preference = {};
+};
+
+// One layer: filters, an optional bias and the plan for them, for images of one size.
+class BitConv2d {
+ public:
+  static TERN_API Result<BitConv2d> make(const Context&, PackedFilters, const BitConv2dOptions&);
+
+  // y = epilogue(conv2d(x, w)). x has up to options.images images, in the order and type of the options, and y as many.
+  // The workspace has at least workspace_bytes() and may be shared by layers that do not run at the same time.
+  TERN_API Status forward(const ConstTensorView& x, const TensorView& y, Workspace workspace) const;
+  // The same with a workspace allocated for the call.
+  TERN_API Status forward(const ConstTensorView& x, const TensorView& y) const;
+
+  [[nodiscard]] std::size_t workspace_bytes() const { return plan_.workspace_bytes(); }
+  [[nodiscard]] const Conv2dPlan& plan() const { return plan_; }
+  [[nodiscard]] const PackedFilters& filters() const { return filters_; }
+  [[nodiscard]] Conv2d::Size output_size() const { return output_size_; }
+
+ private:
+  BitConv2d(Context context, PackedFilters filters, Conv2dPlan plan, std::shared_ptr<const Tensor> bias,
+            Conv2d::Size output_size)
+      : context_(std::move(context)),
+        filters_(std::move(filters)),
+        plan_(std::move(plan)),
+        bias_(std::move(bias)),
+        output_size_(output_size) {}
+  Context context_;
+  PackedFilters filters_;
+  Conv2dPlan plan_;
+  std::shared_ptr<const Tensor> bias_;  // null: none
+  Conv2d::Size output_size_;
+};
+
+// Of conv2d_quantized().
+struct Conv2dParams {
+  std::int64_t stride_h = 1, stride_w = 1;
+  Conv2d::Padding padding = {};
+  std::int64_t dilation_h = 1, dilation_w = 1;
+  std::int64_t groups = 1;
+};
+struct Conv2dDims {
+  std::array<std::int64_t, 4> input = {};   // [images, channels, height, width]
+  std::array<std::int64_t, 4> weight = {};  // [output channels, input channels of a group, height, width]
+};
+
+// output = conv2d(input, dequantized weights) + bias in w2_float, all dense and in the order of their dims; output is
+// [images, output channels, height, width] by Conv2d::output_size(). Each call packs the weights anew: for many calls
+// make a BitConv2d.
+// `type` says what the weights' bytes are, seen as rows [O, I*H*W]. Of the usual types:
+//     I2_S   Layout::i2, canonical rows of four trits a byte, u8 [O, ceil(I*H*W/4)], which hold any filter; or one of
+//            bitnet.cpp's orders, Layout::i2_s_x86_128 (I*H*W a multiple of 128), i2_s_arm_64 (64), i2_s_1x4 (O of 4)
+//     TL1    {Layout::tl1, tiles}
+//     TL2    {Layout::tl2, tiles}
+// Scales are one for each output channel. They replace the one scale of a tensor that i2_s_*, tl1 and tl2 store after
+// their codes. A layout with scales by block is refused.
+TERN_API Status conv2d_quantized(const Context&, std::span<const float> input, std::span<const std::uint8_t> weights,
+                                 std::span<const float> scales, std::span<const float> bias, std::span<float> output,
+                                 const Conv2dParams& params, const Conv2dDims& dims, const LayoutSpec& type);
 
 }  // namespace tern

@@ -582,6 +582,7 @@ TERN_API tern_status tern_load_quantized(const tern_context* context, const char
 
 #include "tern/tern_c_affine.h"
 #include "tern/tern_c_checkpoint.h"
+#include "tern/tern_c_conv2d.h"
 #include "tern/tern_c_gpu.h"
 #include "tern/tern_c_layout.h"
 #include "tern/tern_c_linear.h"

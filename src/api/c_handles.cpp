@@ -64,6 +64,8 @@ tern_quantized::tern_quantized(QuantizedTensor from)
 tern_packed_weights::tern_packed_weights(PackedWeights from)
     : weights(std::move(from)), tile(weights.tile()), info(face_of(weights, tile)) {}
 
+tern_packed_filters::tern_packed_filters(PackedFilters from) : filters(std::move(from)), info(face_of(filters)) {}
+
 tern_precision_reports::tern_precision_reports(PrecisionComparison from)
     : comparison(std::move(from)), faces(faces_of(comparison.modes)) {}
 tern_precision_reports::tern_precision_reports(PrecisionReport one)

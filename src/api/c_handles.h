@@ -79,6 +79,13 @@ struct tern_packed_weights : tern::c::Pinned {
   tern_packed_weights_info info;
 };
 
+struct tern_packed_filters : tern::c::Pinned {
+  explicit tern_packed_filters(tern::PackedFilters from);
+
+  tern::PackedFilters filters;
+  tern_packed_filters_info info;
+};
+
 struct tern_inventory {
   explicit tern_inventory(tern::Inventory from);
 

@@ -84,7 +84,7 @@ struct Tl2 {
   }
 };
 
-constexpr tern_granularity kByTensor = {TERN_GRANULARITY_TENSOR, 0}, kByRow = {TERN_GRANULARITY_ROW, 0};
+constexpr tern_granularity kByTensor = {TERN_GRANULARITY_TENSOR, 0};
 
 TEST(CLayouts, CarryScalesAndTiles) {
   Tl2 w;

@@ -9,7 +9,6 @@ namespace tern::c_test {
 namespace {
 
 constexpr std::int64_t kLinearM = 3, kLinearK = 70, kLinearN[] = {5, 18};
-constexpr tern_granularity kByRow = {TERN_GRANULARITY_ROW, 0};
 
 // Two matrices that share x: [0] with every part of an epilogue, [1] with none.
 class CLinear : public testing::Test {

@@ -29,6 +29,8 @@ using ActivationPlan = std::unique_ptr<tern_activation_quantize_plan, Destroy<te
 using LinearPlanHandle = std::unique_ptr<tern_linear_plan, Destroy<tern_linear_plan_destroy>>;
 using WeightsHandle = std::unique_ptr<tern_packed_weights, Destroy<tern_packed_weights_destroy>>;
 
+inline constexpr tern_granularity kByRow = {TERN_GRANULARITY_ROW, 0};
+
 inline ContextHandle open_context(const tern_context_config* config = nullptr) {
   tern_context* context = nullptr;
   EXPECT_EQ(tern_context_open(config, &context), TERN_OK) << tern_last_error()->text;

@@ -6,7 +6,6 @@ namespace tern::c_test {
 namespace {
 
 constexpr std::int64_t kWeightsM = 3, kWeightsN = 18, kWeightsK = 70;
-constexpr tern_granularity kByRow = {TERN_GRANULARITY_ROW, 0};
 
 class CWeights : public testing::Test {
  protected:

@@ -299,6 +299,56 @@ static void streams(const tern_context* context) {
   tern_tensor_destroy(tensor);
 }
 
+// Convolves an image whose pixels are unit vectors with filters of one pixel: y is the filters.
+static void convolution(const tern_context* context, const tern_quantized* quantized) {
+  static float image[kColumns * kColumns], result[kColumns * kRows];
+  tern_filter_shape shape = TERN_FILTER_SHAPE_INIT;
+  tern_conv2d_problem problem = TERN_CONV2D_PROBLEM_INIT;
+  tern_conv2d_args args = TERN_CONV2D_ARGS_INIT;
+  tern_conv2d_plan* plan = NULL;
+  tern_packed_filters* filters = NULL;
+  const tern_packed_filters_info* info = NULL;
+  const tern_stream* stream = NULL;
+  tern_tensor* restored = NULL;
+  tern_tensor_view w = TERN_TENSOR_VIEW_INIT;
+  int64_t height = 0, width = 0;
+  size_t bytes = 0;
+  shape.out_channels = kRows;
+  shape.in_channels = kColumns;
+  CHECK(tern_packed_filters_create_from_quantized(context, quantized, &shape, &filters) == TERN_OK);
+  CHECK(tern_packed_filters_get_info(filters, &info) == TERN_OK && info->out_channels == kRows);
+  CHECK(tern_packed_filters_bytes(&shape, info->granularity, info->format, &bytes) == TERN_OK && bytes == info->bytes);
+  CHECK(tern_context_stream(context, &stream) == TERN_OK);
+  problem.height = 1;
+  problem.width = problem.in_channels = kColumns;
+  problem.out_channels = kRows;
+  problem.granularity = info->granularity;
+  problem.x_order = problem.y_order = TERN_IMAGE_ORDER_NHWC;
+  CHECK(strcmp(tern_image_order_name(problem.x_order), "nhwc") == 0);
+  CHECK(tern_conv2d_output_size(&problem, &height, &width) == TERN_OK && height == 1 && width == kColumns);
+  for (int i = 0; i < kColumns; ++i) image[i * kColumns + i] = 1;
+  args.x = view_of(image, TERN_DTYPE_F32, 1, 1);
+  args.x.rank = 4;
+  args.x.shape[2] = args.x.shape[3] = kColumns;
+  args.filters = filters;
+  args.y = view_of(result, TERN_DTYPE_F32, 1, 1);
+  args.y.rank = 4;
+  args.y.shape[2] = kColumns;
+  args.y.shape[3] = kRows;
+  CHECK(tern_conv2d_select(context, &problem, NULL, &plan) == TERN_OK);
+  CHECK(tern_conv2d_plan_workspace_bytes(plan, &bytes) == TERN_OK);
+  void* workspace = aligned_alloc(64, (bytes / 64 + 1) * 64);
+  CHECK(tern_conv2d_plan_run(plan, stream, workspace, bytes, &args) == TERN_OK);
+  CHECK(tern_dequantize(context, quantized, TERN_DTYPE_F32, &restored) == TERN_OK);
+  CHECK(tern_tensor_get_view(restored, &w) == TERN_OK);
+  for (int i = 0; i < kRows * kColumns; ++i)
+    CHECK(result[i % kColumns * kRows + i / kColumns] == ((const float*)w.data)[i]);
+  tern_tensor_destroy(restored);
+  free(workspace);
+  tern_conv2d_plan_destroy(plan);
+  tern_packed_filters_destroy(filters);
+}
+
 static void files(const tern_context* context, const tern_quantized* quantized, const char* folder) {
   char path[4096];
   tern_quantized* loaded = NULL;
@@ -376,6 +426,7 @@ int main(int argc, char** argv) {
   streams(context);
   there_and_back(context, &quantized);
   if (failures == 0) product(context, quantized);
+  if (failures == 0) convolution(context, quantized);
   layouts();
   layouts_with_scales();
   precisions(context, quantized);

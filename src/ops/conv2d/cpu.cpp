@@ -3,6 +3,7 @@
 // walk.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -292,7 +293,14 @@ class Driver {
   const std::int8_t* quantized(const Block& b, std::int64_t from, std::int64_t n, std::int8_t* room) const {
     if (c_.x_dtype == DType::i8) return static_cast<const std::int8_t*>(p_.x) + from;
     const auto [x, dtype] = finite(b, from, n);
-    t_.tokens.quantize[source_of(dtype)](x, n, memory_.scales[b.image], room);
+    const float s = memory_.scales[b.image];
+    // The loop does not clamp: a computed scale leaves nothing to clamp, a given one may.
+    if (!c_.scale_given || __builtin_bit_cast(float, t_.tokens.max_abs_bits[source_of(dtype)](x, n)) * s <= 127)
+      t_.tokens.quantize[source_of(dtype)](x, n, s, room);
+    else
+      for (std::int64_t i = 0; i < n; ++i)
+        room[i] = static_cast<std::int8_t>(
+            std::clamp(std::nearbyint(activation_quantize::read(x, dtype, i) * s), -128.0F, 127.0F));
     return room;
   }
   void widen(const Block& b, std::int64_t from, std::int64_t n, float* out) const {
