@@ -88,7 +88,7 @@ inline ConvCase conv_case(Random& random, const Conv2d::Problem& p, ConvData dat
   const auto odd = [&] { return 0.001F + std::fabs(random.gaussian()); };
   for (std::int64_t i = 0; i < make_ranges(n, c.k(), p.granularity).total; ++i) c.w_scales.push_back(odd());
   if (p.x_dtype == DType::i8 || p.scale_given)
-    for (std::int64_t i = 0; i < p.images; ++i) c.x_scales.push_back(30 * odd());
+    for (std::int64_t i = 0; i < p.images; ++i) c.x_scales.push_back((p.scale_given ? 100 : 30) * odd());
   if (p.bias)
     for (std::int64_t i = 0; i < n; ++i) c.bias.push_back(odd() - 1);
   if (p.residual)
