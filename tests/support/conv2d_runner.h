@@ -144,6 +144,21 @@ inline ConvResult run_conv(const KernelEntry& entry, const ConvCase& c, const Pa
   return out;
 }
 
+// The first element in which two results differ.
+inline std::string first_difference(DType dtype, const std::vector<std::byte>& got,
+                                    const std::vector<std::byte>& want) {
+  const std::size_t size = size_of(dtype);
+  for (std::size_t i = 0; i < want.size() / size; ++i)
+    if (std::memcmp(got.data() + i * size, want.data() + i * size, size) != 0) {
+      const auto at = static_cast<std::int64_t>(i);
+      const auto value = [&](const std::vector<std::byte>& of) {
+        return dtype == DType::i32 ? load_element<std::int32_t>(of.data(), at) : read_element(of.data(), dtype, at);
+      };
+      return fmt::format("element {} is {}, the truth is {}", i, value(got), value(want));
+    }
+  return {};
+}
+
 // Every CPU kernel of a format, the loops at emulated widths, and the reference. Under sanitizers the loops run at 16
 // bytes only, as the scalar kernel: compiling the wider ones takes minutes.
 inline std::vector<NamedKernel> listed_conv_kernels(Format format) {
@@ -165,7 +180,8 @@ inline void expect_truth(const ConvCase& c, const std::vector<NamedKernel>& kern
     ASSERT_TRUE(got.status.ok()) << kernel.name << ' ' << got.status.error().str() << "; " << c.text();
     ASSERT_TRUE(got.gaps_are_fresh) << kernel.name << " wrote between the rows of y; " << c.text();
     if (!floats) {
-      ASSERT_TRUE(same_bytes(got.y, want)) << kernel.name << ' ' << how.threads << " threads, " << c.text();
+      ASSERT_TRUE(same_bytes(got.y, want)) << kernel.name << ' ' << how.threads << " threads, " << c.text() << ": "
+                                           << first_difference(c.problem.y_dtype, got.y, want);
       continue;
     }
     const bool seen = !first.empty() && kernel.name != "reference" && same_bytes(got.y, first);

@@ -275,6 +275,25 @@ TEST_P(Conv2dOf, OneScaleForAllImages) {
   }
 }
 
+// Given scales that make values of an image too large for int8, or none, or all: they become -128 and 127.
+TEST_P(Conv2dOf, GivenScalesClip) {
+  const auto kernels = all_kernels();
+  Random random(9);
+  for (const NonFinite policy : {NonFinite::reject, NonFinite::saturate})
+    for (Problem p : various(GetParam(), LinearMath::w2a8)) {
+      p.images = 3;
+      p.x_dtype = kFloats[p.width % 3];
+      p.scale_given = true;
+      p.non_finite = policy;
+      ConvCase c = conv_case(random, p, ConvData::random);
+      c.x_scales = {200.0F, 3.5F, 1e30F};
+      if (policy == NonFinite::saturate)
+        write_element(c.x.data(), p.x_dtype, 5, -std::numeric_limits<double>::infinity());
+      expect_truth(c, kernels, {.threads = 2});
+      if (HasFatalFailure()) return;
+    }
+}
+
 // --- what is not finite
 
 // The lowest index in the order of the axes, whatever the order in memory and of the threads.
