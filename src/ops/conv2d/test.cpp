@@ -133,7 +133,7 @@ TEST_P(Conv2dOf, EveryPairOfTheGrid) {
 // --- single properties
 
 // Problems that meet the driver's parts: windows that are gathered and images that are read in place, one chunk and
-// several, blocks that are divided down and across, images that fit one block.
+// several, blocks that are divided down and across, images that fit one block, and depthwise filters.
 std::vector<Problem> various(Format format, LinearMath math) {
   std::vector<Problem> all = {
       {.height = 9, .width = 11, .filters = {20, 3, 3, 3}, .padding = Conv2d::Padding::all(1)},
@@ -142,6 +142,7 @@ std::vector<Problem> various(Format format, LinearMath math) {
       {.height = 3, .width = 300, .filters = {18, 32, 2, 3, 1}, .padding = {0, 1, 1, 1}},
       {.height = 5, .width = 4, .filters = {17, 600, 3, 2}, .dilation_h = 2, .padding = {2, 2, 0, 1}},
       {.height = 7, .width = 6, .filters = {24, 1, 3, 3, 12}, .padding = Conv2d::Padding::all(2)},
+      {.height = 6, .width = 7, .filters = {128, 1, 3, 3, 128}, .padding = {1, 1, 0, 0}},
       {.height = 6, .width = 9, .filters = {34, 40, 3, 3, 2}, .stride_w = 3, .padding = {0, 1, 2, 3}}};
   for (std::size_t i = 0; i < all.size(); ++i) {
     Problem& p = all[i];
