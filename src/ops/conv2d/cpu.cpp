@@ -159,12 +159,12 @@ class Driver {
     return tap / f_.width * b_.tap_rows * row_step() + tap % f_.width * c_.dilation_w * pixel_step();
   }
 
-  // Whether kernels can read an image where it lies: it needs no padding beside it or in its pixels. Lines of other
-  // formats are not whole vectors, beyond which kernels may read.
+  // Whether kernels can read an image where it lies: it needs no padding beside it or in its pixels, and is int8. Lines
+  // of other formats are not whole vectors, beyond which kernels may read.
   [[nodiscard]] bool in_place() const {
     return c_.x_dtype == DType::i8 && c_.x_order == ImageOrder::nhwc && b_.window == 0 && b_.pixel == b_.channels &&
-           (!b_.depthwise || b_.channels % b_.ld() == 0) && c_.padding.left == 0 && c_.padding.right == 0 &&
-           c_.format == Format::i2 && b_.tap_rows == c_.dilation_h && b_.more_rows == c_.stride_h;
+           !b_.depthwise && c_.padding.left == 0 && c_.padding.right == 0 && c_.format == Format::i2 &&
+           b_.tap_rows == c_.dilation_h && b_.more_rows == c_.stride_h;
   }
   [[nodiscard]] std::int64_t row_step() const { return in_place() ? p_.x_at.row : b_.staged_width * b_.pixel; }
   [[nodiscard]] std::int64_t pixel_step() const { return in_place() ? p_.x_at.pixel : b_.pixel; }
