@@ -297,20 +297,22 @@ struct Tiles {
         for (A& a : token) a = Sums::zero();
       for (std::int64_t i = line; i < end; ++i) {
         codes.fetch(i);
-        each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, tokens, i * kLineColumns); });
+        each_plane([&]<int kPlane>() {
+          dot_columns<kPlane>(part, codes, i, [&](int t) { return tokens[t] + i * kLineColumns; });
+        });
       }
       for (int t = 0; t < kTokens; ++t)
         for (int v = 0; v < kRows; ++v)
           add_to(Sums::template total<0>(part[t][v]), sums + t * ld + v * static_cast<int>(S::kF));
     }
   }
-  template <int kFour, class Codes, int kTokens, int kRows>
-  static void dot_columns(A (&part)[kTokens][kRows], const Codes& codes, std::int64_t line,
-                          const std::int8_t* const (&tokens)[kTokens], std::int64_t at) {
+  // x(t) is where a token's columns of the line are.
+  template <int kFour, class Codes, int kTokens, int kRows, class X>
+  static void dot_columns(A (&part)[kTokens][kRows], const Codes& codes, std::int64_t line, X x) {
     U code[kRows];
     for (int v = 0; v < kRows; ++v) code[v] = codes.template vector<kFour>(line, v);
     for (int t = 0; t < kTokens; ++t) {
-      const U with = Sums::template activations<kFour>(tokens[t] + at);
+      const U with = Sums::template activations<kFour>(x(t));
       for (int v = 0; v < kRows; ++v) part[t][v] = Sums::template dot<kFour>(part[t][v], code[v], with);
     }
   }
@@ -464,7 +466,7 @@ struct Tiles {
         for (A& a : token) a = Sums::zero();
       for (std::int64_t i = line; i < end; ++i) {
         const std::int64_t at = p.offsets[i];
-        each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, tokens, at); });
+        each_plane([&]<int kPlane>() { dot_columns<kPlane>(part, codes, i, [&](int t) { return tokens[t] + at; }); });
       }
       for (int t = 0; t < kTokens; ++t)
         for (int v = 0; v < kRows; ++v) {
