@@ -30,7 +30,6 @@ class Driver {
         b_(blocks),
         memory_(memory),
         tile_(params.weights->tile),
-        x_size_(static_cast<std::int64_t>(size_of(params.problem.x_dtype))),
         y_size_(static_cast<std::int64_t>(size_of(params.problem.y_dtype))) {}
 
   Status run() {
@@ -574,7 +573,7 @@ class Driver {
   const Blocks& b_;
   const Memory& memory_;
   const Tile16& tile_;
-  std::int64_t x_size_, y_size_;
+  std::int64_t y_size_;
 };
 
 }  // namespace
