@@ -240,7 +240,7 @@ class OneDnnConvolution {
   OneDnnConvolution(const OneDnnConvolution&) = delete;
   OneDnnConvolution& operator=(const OneDnnConvolution&) = delete;
   ~OneDnnConvolution() {
-    for (auto object = objects_.rbegin(); object != objects_.rend(); ++object) object->second(object->first);
+    for (; !objects_.empty(); objects_.pop_back()) objects_.back().second(objects_.back().first);
   }
 
   Status init(const BenchRequest& request, const Context& context, const ConvSizes& s, DnnlType type) {
