@@ -19,6 +19,30 @@ constexpr std::int64_t kMinProducts = 256 * 1024;  // fewest products worth anot
 constexpr std::int64_t kLookedAt = 16 * 1024;      // elements whose largest magnitude a slot finds at a time
 constexpr std::uint32_t kInfinity = 0x7F80'0000U;
 
+// The sums of a row of depthwise filters: loops of constant length, of which the compiler makes vectors.
+template <class Acc, class T, class Sum>
+void sum_taps(const DepthwiseRow<T, Sum>& row) {
+  constexpr std::int64_t kChannels = DepthwiseRow<T, Sum>::kChannels, kStep = 32;
+  for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel)
+    for (std::int64_t channel = 0; channel < row.channels; channel += kStep) {
+      Acc sums[kStep] = {};
+      for (std::int64_t tap = row.first; tap < row.last; ++tap) {
+        const T* x = row.x + pixel * row.stride + channel + row.offsets[tap];
+        const std::int16_t* w = row.w + tap * row.w_stride + channel;
+        for (int i = 0; i < kStep; ++i)
+          sums[i] = static_cast<Acc>(sums[i] + static_cast<Acc>(x[i]) * static_cast<Acc>(w[i]));
+      }
+      for (int i = 0; i < kStep; ++i) row.sums[pixel * kChannels + channel + i] = static_cast<Sum>(sums[i]);
+    }
+}
+void sum_taps_of(const DepthwiseRow<std::int16_t, std::int32_t>& row) {
+  if (row.narrow)
+    sum_taps<std::int16_t>(row);
+  else
+    sum_taps<std::int32_t>(row);
+}
+void sum_taps_of(const DepthwiseRow<float, float>& row) { sum_taps<float>(row); }
+
 class Driver {
  public:
   Driver(const SimdTable& table, const Params& params, const Exec& exec, const Blocks& blocks, const Memory& memory)
@@ -325,10 +349,10 @@ class Driver {
       for (std::int64_t step = first; step < last; ++step)
         for (std::int64_t row = 0; row < b.height; ++row) {
           if (b_.floats)
-            t_.float_depthwise(depthwise_row(b, reinterpret_cast<const float*>(b.staged), step, row,
-                                             reinterpret_cast<float*>(b.scratch.sums)));
+            sum_taps_of(depthwise_row(b, reinterpret_cast<const float*>(b.staged), step, row,
+                                      reinterpret_cast<float*>(b.scratch.sums)));
           else
-            t_.depthwise(depthwise_row(b, reinterpret_cast<const std::int16_t*>(b.staged), step, row, b.scratch.sums));
+            sum_taps_of(depthwise_row(b, reinterpret_cast<const std::int16_t*>(b.staged), step, row, b.scratch.sums));
           write_row(b, step * b_.ld(), row, b.scratch.sums);
         }
       return;

@@ -597,38 +597,6 @@ struct Loops {
     }
   }
 
-  // Vectors of these many channels, in types of any width; the compiler has the instructions.
-  static constexpr int kLanes = static_cast<int>(S::kBytes) / 2;
-  template <class T>
-  using Lanes [[gnu::vector_size(kLanes * sizeof(T))]] = T;
-  template <class Acc, class T, class Sum>
-  static void depthwise_row(const DepthwiseRow<T, Sum>& row) {
-    constexpr std::int64_t kChannels = DepthwiseRow<T, Sum>::kChannels;
-    for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel)
-      for (std::int64_t channel = 0; channel < row.channels; channel += kLanes) {
-        const T* x = row.x + pixel * row.stride + channel;
-        const std::int16_t* weights = row.w + channel;
-        Lanes<Acc> sums = {};
-        for (std::int64_t tap = row.first; tap < row.last; ++tap) {
-          Lanes<T> with;
-          Lanes<std::int16_t> w;
-          __builtin_memcpy(&with, x + row.offsets[tap], sizeof with);
-          __builtin_memcpy(&w, weights + tap * row.w_stride, sizeof w);
-          sums += __builtin_convertvector(with, Lanes<Acc>) * __builtin_convertvector(w, Lanes<Acc>);
-        }
-        Sum* to = row.sums + pixel * kChannels + channel;
-        Acc each[kLanes];
-        __builtin_memcpy(each, &sums, sizeof each);
-        for (int i = 0; i < kLanes; ++i) to[i] = static_cast<Sum>(each[i]);
-      }
-  }
-  static void depthwise(const DepthwiseRow<std::int16_t, std::int32_t>& row) {
-    if (row.narrow)
-      depthwise_row<std::int16_t>(row);
-    else
-      depthwise_row<std::int32_t>(row);
-  }
-
   template <int kSource>
   static void widen(const void* x, std::int64_t elems, float* out) {
     const auto n = static_cast<std::size_t>(elems);
@@ -644,8 +612,6 @@ struct Loops {
                     .copy = copy,
                     .widen = {widen<0>, widen<1>, widen<2>},
                     .sums = sums,
-                    .depthwise = depthwise,
-                    .float_depthwise = depthwise_row<float, float, float>,
                     .i2 = Tiles<S, I2Planes<S>>::loops(),
                     .b3 = {},
                     .s8 = Tiles<S, S8Planes<S>>::loops(),

@@ -177,8 +177,6 @@ struct SimdTable {
   void (*widen[kSources])(const void* x, std::int64_t n, float* out);
   // Sums of n elements each, `stride` apart.
   void (*sums)(const std::int8_t* x, std::int64_t stride, std::int64_t n, std::int64_t count, std::int32_t* sums);
-  void (*depthwise)(const DepthwiseRow<std::int16_t, std::int32_t>& row);
-  void (*float_depthwise)(const DepthwiseRow<float, float>& row);
   TileLoops i2, b3, s8, s4;  // b3 is empty where the list has no kernel for it
   // chain = fma(float(sum - less), scale, chain) for the rows of some tiles, whose scales lie scale_step apart.
   void (*add_group)(const std::int32_t* sums, std::int32_t less, const float* scales, std::int64_t scale_step,
